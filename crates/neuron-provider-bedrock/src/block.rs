@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use crate::cache::CachePoint;
 use crate::media::{Document, Image};
 
-/// Name of the field that the crate adds to reasoning in a raw block. It contains the
-/// [origin](crate::model::Model::origin) of the reasoning, and is never sent.
+/// Name of the field that the crate adds to the raw blocks of a response. It contains the
+/// [origin](crate::model::Model::origin) of the block, and is never sent.
 pub(crate) const ORIGIN: &str = "neuron:origin";
 
 /// A content block of a message or of a tool result.
@@ -40,13 +40,20 @@ impl<'a> Block<'a> {
         (!text.trim().is_empty()).then_some(Self::Text(text))
     }
 
-    /// Returns `true` for a call of a tool, and for a result.
-    pub(crate) fn is_of_tool(&self) -> bool {
-        match self {
-            Self::ToolUse(_) | Self::ToolResult(_) => true,
-            Self::Own(own) => ["toolUse", "toolResult"].iter().any(|key| own.0.contains_key(*key)),
-            _ => false,
-        }
+    /// Returns `true` if the field of the block is one of these.
+    pub(crate) fn is(&self, kinds: &[&str]) -> bool {
+        let kind = match self {
+            Self::Text(_) => "text",
+            Self::Json(_) => "json",
+            Self::Image(_) => "image",
+            Self::Document(_) => "document",
+            Self::ToolUse(_) => "toolUse",
+            Self::ToolResult(_) => "toolResult",
+            Self::ReasoningContent(_) => "reasoningContent",
+            Self::CachePoint(_) => "cachePoint",
+            Self::Own(own) => return kinds.iter().any(|kind| own.0.contains_key(*kind)),
+        };
+        kinds.contains(&kind)
     }
 }
 
@@ -81,7 +88,10 @@ pub(crate) enum Reasoning<'a> {
 
 /// A block in the API's own JSON, without [`ORIGIN`].
 #[derive(Debug)]
-pub(crate) struct Own<'a>(pub(crate) &'a Map<String, Value>);
+pub(crate) struct Own<'a>(pub(crate) OwnFields<'a>);
+
+/// The fields of a block in the API's own JSON, changed only where the API would reject them.
+pub(crate) type OwnFields<'a> = Cow<'a, Map<String, Value>>;
 
 impl Serialize for Own<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,6 +4,7 @@
 
 use neuron_types::{CacheControl, CacheTtl};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::model::{Family, Model};
 
@@ -25,19 +26,28 @@ pub(crate) struct CachePoints {
     left: usize,
     /// Set while points with a lifetime of an hour are accepted. A longer lifetime must not follow a shorter one.
     may_be_long: bool,
+    /// Set if only points with a lifetime of an hour are accepted, because such a point follows.
+    must_be_long: bool,
     /// Set if points between tools are accepted.
     in_tools: bool,
+    /// Set if a point of the caller's own has a short lifetime.
+    has_short: bool,
 }
 
 impl CachePoints {
-    pub(crate) fn new(model: Model<'_>) -> Self {
+    /// Returns the points that a request may have beside `own`, the points in the API's own JSON.
+    pub(crate) fn new<'a>(model: Model<'_>, own: impl Iterator<Item = &'a Value>) -> Self {
         // The only older model with prompt caching for everybody is Claude 3.5 Haiku.
         let is_claude = model.is_claude_since((3, 7));
         let is_supported = is_claude || matches!(model.family, Family::Nova | Family::Nova2);
+        let own = own.map(|point| point.get("ttl").is_some_and(|ttl| ttl == "1h"));
+        let are_long: Vec<bool> = own.collect();
         Self {
-            left: if is_supported { MAX_POINTS } else { 0 },
+            left: if is_supported { MAX_POINTS.saturating_sub(are_long.len()) } else { 0 },
             may_be_long: model.is_claude_since((4, 5)),
+            must_be_long: are_long.contains(&true),
             in_tools: is_claude,
+            has_short: are_long.contains(&false),
         }
     }
 
@@ -46,11 +56,21 @@ impl CachePoints {
         self.next(control.filter(|_| self.in_tools))
     }
 
+    /// Returns the point at the end of the conversation. All other points come before it.
+    pub(crate) fn last(&mut self, control: Option<CacheControl>) -> Option<CachePoint> {
+        self.must_be_long = false;
+        self.may_be_long &= !self.has_short;
+        self.next(control)
+    }
+
     /// Returns the next point, or `None` if there is no breakpoint or no point is left.
     pub(crate) fn next(&mut self, control: Option<CacheControl>) -> Option<CachePoint> {
         let control = control?;
-        self.left = self.left.checked_sub(1)?;
         let is_long = self.may_be_long && control.ttl == Some(CacheTtl::OneHour);
+        if self.must_be_long && !is_long {
+            return None;
+        }
+        self.left = self.left.checked_sub(1)?;
         self.may_be_long = is_long;
         // Five minutes are the default. Older models do not have the field.
         Some(CachePoint { r#type: "default", ttl: is_long.then_some("1h") })
@@ -59,13 +79,31 @@ impl CachePoints {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const HOUR: Option<CacheControl> = Some(CacheControl { ttl: Some(CacheTtl::OneHour) });
     const DEFAULT: Option<CacheControl> = Some(CacheControl { ttl: None });
 
     fn points(model: &str) -> CachePoints {
-        CachePoints::new(Model::new(model, ""))
+        CachePoints::new(Model::new(model, ""), std::iter::empty())
+    }
+
+    #[test]
+    fn points_of_the_caller_count_and_decide_about_lifetimes() {
+        let model = Model::new("anthropic.claude-sonnet-4-6", "");
+        let (hour, short) = (json!({"ttl": "1h"}), json!({"type": "default"}));
+        for (own, expected) in [
+            (vec![&short, &short, &short], [Some(Some("1h")), None, None]),
+            (vec![&short], [Some(Some("1h")), Some(None), Some(None)]),
+            (vec![&hour], [Some(Some("1h")), None, Some(Some("1h"))]),
+            (vec![&hour, &short], [Some(Some("1h")), None, Some(None)]),
+        ] {
+            let mut points = CachePoints::new(model, own.into_iter());
+            let sent = [points.next(HOUR), points.next(DEFAULT), points.last(HOUR)];
+            assert_eq!(sent.map(|point| point.map(|point| point.ttl)), expected);
+        }
     }
 
     #[test]

@@ -37,7 +37,8 @@ const EVENT_STREAM: &str = "application/vnd.amazon.eventstream";
 /// Header with the id of a request.
 const REQUEST_ID: &str = "x-amzn-requestid";
 
-/// Beginnings of the names of Claude models that think by default. While they think, they reject a forced call.
+/// Beginnings of the ids of Claude models that think by default. While they think with a budget, they reject a forced
+/// call, and while they think adaptively, they answer a forced call without thinking.
 const THINKING_MODELS: &[&str] = &[
     "anthropic.claude-sonnet-5",
     "anthropic.claude-opus-5",
@@ -254,7 +255,8 @@ impl Bedrock {
     }
 
     /// Sets the maximum number of output tokens of requests that do not set one themselves. Default:
-    /// [`DEFAULT_MAX_TOKENS`](crate::DEFAULT_MAX_TOKENS), or a lower number that depends on the model.
+    /// [`DEFAULT_MAX_TOKENS`](crate::DEFAULT_MAX_TOKENS), or a lower number that depends on the model. Not sent to Nova 2
+    /// with the highest effort, which rejects a maximum.
     #[must_use]
     pub fn max_tokens(mut self, max_tokens: usize) -> Self {
         self.max_tokens = Some(max_tokens);
@@ -340,7 +342,6 @@ impl Bedrock {
         request: RequestRef<'_>,
         method: &str,
     ) -> Result<(Reply, Origin), ProviderError> {
-        region::check(&self.region)?;
         let model = self.asked(request);
         let body = request::write(request, model, self.settings())?;
         let path = model::path(model.id, method)?;
@@ -374,8 +375,9 @@ impl Bedrock {
     }
 
     /// Returns a client with the current key. Returns `self` if the key never changes, and the error of the source of
-    /// keys if it fails.
+    /// keys if it fails. The region is checked first, because the default sources of credentials connect to it.
     async fn with_current_key(&self) -> Result<Cow<'_, Self>, ProviderError> {
+        region::check(&self.region)?;
         let source = match &self.authentication {
             Authentication::Key => return Ok(Cow::Borrowed(self)),
             Authentication::KeySource(source) => source,
@@ -426,7 +428,13 @@ impl Provider for Bedrock {
     fn info(&self) -> ProviderInfo<'_> {
         let model = Model::new(&self.model, &self.base_model);
         let forced_calls = match model.family {
-            Family::Claude => ForcedCalls::NotWhileThinking { thinking_models: THINKING_MODELS },
+            Family::Claude => {
+                let is_known = THINKING_MODELS.iter().any(|start| self.model.starts_with(start));
+                let is_hidden = model.thinks_by_default() && !is_known;
+                // Every id begins with an empty text. An ARN has its model at the end, or nowhere.
+                let thinking_models = if is_hidden { &[""] } else { THINKING_MODELS };
+                ForcedCalls::NotWhileThinking { thinking_models }
+            }
             _ if model.can_force_calls() => ForcedCalls::Accepted,
             _ => ForcedCalls::Refused,
         };
@@ -436,6 +444,8 @@ impl Provider for Bedrock {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn variables(values: [&str; 4]) -> Result<Bedrock, ProviderError> {
@@ -504,6 +514,45 @@ mod tests {
         }
         let client = client.model("my-profile").base_model("amazon.nova-lite-v1:0");
         assert_eq!(client.info().forced_calls, ForcedCalls::Accepted);
+    }
+
+    #[test]
+    fn thinking_by_default_forbids_forced_calls_for_every_kind_of_id() {
+        let arn = "arn:aws:bedrock:us-east-1:123456789012:";
+        let profile = format!("{arn}inference-profile/us.anthropic.claude-");
+        let opaque = format!("{arn}application-inference-profile/abc");
+        for (model, base, can_force) in [
+            ("global.anthropic.claude-opus-5-5", "", false),
+            (&format!("{profile}sonnet-5"), "", false),
+            (&opaque, "anthropic.claude-opus-5-5", false),
+            (&opaque, "us.anthropic.claude-opus-5-5", false),
+            ("global.anthropic.claude-haiku-5-5", "", true),
+            (&format!("{profile}sonnet-4-6"), "", true),
+            (&opaque, "anthropic.claude-sonnet-4-6", true),
+        ] {
+            let client = Bedrock::new("us-east-1", "k").model(model).base_model(base);
+            let can = client.info().can_force_call(RequestRef::default());
+            assert_eq!(can, can_force, "{model} {base}");
+        }
+        for model in THINKING_MODELS {
+            assert!(Model::new(model, "").thinks_by_default(), "{model}");
+        }
+    }
+
+    #[test]
+    fn invalid_region_is_an_error_before_a_key_is_loaded() {
+        let source = KeySource::new(|| async {
+            Err::<String, _>(ProviderError::Authentication("loaded".into()))
+        });
+        let request = neuron_types::CompletionRequest::default();
+        for (region, kind) in [("evil.example/", "InvalidRequest"), ("us-east-1", "Authentication")]
+        {
+            let client = Bedrock::new(region, "").key_source(source.clone());
+            let whole = client.complete_ref(request.view()).now_or_never().unwrap();
+            assert_eq!(whole.unwrap_err().kind(), kind);
+            let streamed = client.complete_stream_ref(request.view()).now_or_never().unwrap();
+            assert_eq!(streamed.unwrap_err().kind(), kind);
+        }
     }
 
     #[test]

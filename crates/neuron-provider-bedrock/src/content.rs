@@ -25,7 +25,7 @@ pub(crate) struct Origin {
     is_claude: bool,
     /// Set if other models than Claude accept their reasoning back.
     keeps_reasoning: bool,
-    /// The origin of reasoning in raw blocks.
+    /// The origin of raw blocks.
     name: String,
 }
 
@@ -46,10 +46,10 @@ impl Origin {
         self.is_claude
     }
 
-    /// Adds the name of the origin to the JSON of reasoning.
-    fn mark(&self, mut json: Map<String, Value>) -> Map<String, Value> {
+    /// Creates a raw block with the name of the origin, because other models may reject the block.
+    fn raw(&self, mut json: Map<String, Value>, portable: Option<ContentBlock>) -> ContentBlock {
         json.insert(ORIGIN.to_owned(), self.name.as_str().into());
-        json
+        raw(json.into(), portable)
     }
 }
 
@@ -93,22 +93,22 @@ impl Reader {
         let is_single = fields.len() == 1;
         if let Some(said) = text(&fields, "text") {
             let block = (!said.is_empty()).then(|| ContentBlock::Text(said.to_owned()));
-            return if is_single { block } else { Some(raw(fields.into(), block)) };
+            return if is_single { block } else { Some(self.origin.raw(fields, block)) };
         }
         if let Some(Value::Object(reasoning)) = fields.get("reasoningContent") {
             return self
                 .reasoning(reasoning)
-                .unwrap_or_else(|portable| Some(raw(self.origin.mark(fields).into(), portable)));
+                .unwrap_or_else(|portable| Some(self.origin.raw(fields, portable)));
         }
         if let Some(Value::Object(call)) = fields.get("toolUse") {
             return Some(match read_call(call) {
                 Some((call, has_known_fields)) if is_single && has_known_fields => call,
                 Some((call, _)) if !is_sendable(&fields) => call,
-                call => raw(fields.into(), call.map(|(call, _)| call)),
+                call => self.origin.raw(fields, call.map(|(call, _)| call)),
             });
         }
         let portable = cited(&fields);
-        Some(raw(fields.into(), portable))
+        Some(self.origin.raw(fields, portable))
     }
 
     /// Converts reasoning. Returns `Ok(None)` for reasoning without content. Returns the portable form as an error if
@@ -181,7 +181,7 @@ fn is_sendable(fields: &Map<String, Value>) -> bool {
 }
 
 /// Returns `true` if the server runs the called tool itself. Such a call has a type.
-fn is_of_server(call: &Map<String, Value>) -> bool {
+pub(crate) fn is_of_server(call: &Map<String, Value>) -> bool {
     call.get("type").is_some_and(Value::is_string)
 }
 
@@ -225,6 +225,12 @@ mod tests {
         assert_eq!(blocks, Vec::from_iter(expected), "{model}");
     }
 
+    /// Returns a raw block of an origin.
+    fn own(origin: &str, mut json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+        json[ORIGIN] = json!(origin);
+        raw(json, portable)
+    }
+
     fn thinking(thinking: &str, signature: &str) -> ContentBlock {
         ContentBlock::Thinking { thinking: thinking.into(), signature: signature.into() }
     }
@@ -241,9 +247,8 @@ mod tests {
         let plain = json!({"reasoningContent": {"reasoningText": {"text": "hm"}}});
         check("zai.glm-5", plain.clone(), Some(thinking("hm", "")));
         for (model, origin) in [("deepseek.r1-v1:0", "deepseek"), ("opaque", "opaque")] {
-            let mut json = plain.clone();
-            json[ORIGIN] = json!(origin);
-            check(model, plain.clone(), Some(raw(json, Some(thinking("hm", "")))));
+            let kept = own(origin, plain.clone(), Some(thinking("hm", "")));
+            check(model, plain.clone(), Some(kept));
         }
     }
 
@@ -252,13 +257,10 @@ mod tests {
         let redacted = |content: &str| json!({"reasoningContent": {"redactedContent": content}});
         let data = ContentBlock::RedactedThinking { data: "EmwK".into() };
         check(CLAUDE, redacted("RW13Sw=="), Some(data));
-        for (model, content, origin) in [
-            (CLAUDE, "/w==", "claude"),
-            ("amazon.nova-2-lite-v1:0", "RW13Sw==", "amazon.nova-2-lite-v1:0"),
-        ] {
-            let mut json = redacted(content);
-            json[ORIGIN] = json!(origin);
-            check(model, redacted(content), Some(raw(json, None)));
+        for (model, content, origin) in
+            [(CLAUDE, "/w==", "claude"), ("amazon.nova-2-lite-v1:0", "RW13Sw==", "nova-2")]
+        {
+            check(model, redacted(content), Some(own(origin, redacted(content), None)));
         }
     }
 
@@ -286,7 +288,8 @@ mod tests {
             ]
         );
         let more = json!({"toolUse": {"toolUseId": "c", "name": "look", "input": {}, "new": 1}});
-        check(CLAUDE, more.clone(), Some(raw(more, Some(call("c", "look", json!({}))))));
+        let kept = own("claude", more.clone(), Some(call("c", "look", json!({}))));
+        check(CLAUDE, more, Some(kept));
     }
 
     #[test]
@@ -294,9 +297,10 @@ mod tests {
         let cited = json!({"citationsContent": {
             "content": [{"text": "a"}, {"text": "b"}], "citations": [{"title": "t"}],
         }});
-        check(CLAUDE, cited.clone(), Some(raw(cited, Some(ContentBlock::Text("ab".into())))));
+        let text = |text: &str| Some(ContentBlock::Text(text.into()));
+        check(CLAUDE, cited.clone(), Some(own("claude", cited, text("ab"))));
         let more = json!({"text": "a", "new": 1});
-        check(CLAUDE, more.clone(), Some(raw(more, Some(ContentBlock::Text("a".into())))));
+        check(CLAUDE, more.clone(), Some(own("claude", more, text("a"))));
         for block in [
             json!({"toolUse": {"toolUseId": "a", "name": "nova_grounding", "type": "server_tool_use"}}),
             json!({"toolResult": {"toolUseId": "a", "content": []}}),
@@ -304,10 +308,10 @@ mod tests {
             json!({"toolUse": 1}),
             json!({"image": {"format": "png", "source": {"bytes": "aGk="}}}),
             json!({"text": 1}),
-            json!(7),
         ] {
-            check(CLAUDE, block.clone(), Some(raw(block, None)));
+            check(CLAUDE, block.clone(), Some(own("claude", block, None)));
         }
+        check(CLAUDE, json!(7), Some(raw(json!(7), None)));
         for block in [json!({"text": ""}), json!({}), json!(null), json!({"text": null})] {
             check(CLAUDE, block, None);
         }

@@ -2,8 +2,12 @@
 //!
 //! <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html>
 
+use std::collections::HashSet;
+
 use neuron_types::{DocumentSource, ImageSource, ProviderError};
 use serde::Serialize;
+
+use crate::block::Block;
 
 /// The content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -49,19 +53,57 @@ pub(crate) struct Document<'a> {
     source: Source<'a>,
 }
 
-/// The number of documents in a conversation so far, for their names.
-#[derive(Debug, Default)]
-pub(crate) struct DocumentCount(usize);
+/// Maximum number of images in a request. The messages of all turns count together.
+pub(crate) const MAX_IMAGES: usize = 20;
 
-impl DocumentCount {
+/// Maximum number of documents in a request.
+pub(crate) const MAX_DOCUMENTS: usize = 5;
+
+/// The files in a conversation so far.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    documents: usize,
+    /// Names of documents.
+    taken: HashSet<String>,
+    /// Number of images in the next tool results that are left out.
+    images_over: usize,
+    /// Number of documents in the next tool results that are left out.
+    documents_over: usize,
+}
+
+impl Files {
+    /// Leaves out this number of images and of documents in tool results, the oldest first.
+    pub(crate) fn without(images_over: usize, documents_over: usize) -> Self {
+        Self { images_over, documents_over, ..Self::default() }
+    }
+
+    /// Returns `true` if a file of a tool result is left out.
+    pub(crate) fn leaves_out(&mut self, file: &Block<'_>) -> bool {
+        let over = match file {
+            Block::Document(_) => &mut self.documents_over,
+            _ => &mut self.images_over,
+        };
+        let is_left_out = *over > 0;
+        *over = over.saturating_sub(1);
+        is_left_out
+    }
+
     /// Creates the next document from a PDF in base64.
     pub(crate) fn pdf<'a>(&mut self, data: &'a str) -> Document<'a> {
-        self.0 += 1;
-        Document {
-            format: "pdf",
-            name: format!("Document {}", self.0),
-            source: Source::Bytes(data),
+        self.documents += 1;
+        let name = self.unique(&format!("Document {}", self.documents));
+        Document { format: "pdf", name, source: Source::Bytes(data) }
+    }
+
+    /// Returns a name for a document, with a number if another document has the name.
+    pub(crate) fn unique(&mut self, name: &str) -> String {
+        let mut unique = name.to_owned();
+        let mut number = 1_usize;
+        while !self.taken.insert(unique.clone()) {
+            number += 1;
+            unique = format!("{name} ({number})");
         }
+        unique
     }
 }
 
@@ -161,12 +203,13 @@ mod tests {
 
     #[test]
     fn documents_have_neutral_and_different_names() {
-        let mut count = DocumentCount::default();
+        let mut files = Files::default();
+        assert_eq!(files.unique("Document 2"), "Document 2");
         let source = DocumentSource::Url { url: "data:application/pdf;base64,aGk=".into() };
         let data = pdf(&source).unwrap().unwrap();
-        for name in ["Document 1", "Document 2"] {
+        for name in ["Document 1", "Document 2 (2)", "Document 3"] {
             let expected = json!({"format": "pdf", "name": name, "source": {"bytes": "aGk="}});
-            assert_eq!(serde_json::to_value(count.pdf(data)).unwrap(), expected);
+            assert_eq!(serde_json::to_value(files.pdf(data)).unwrap(), expected);
         }
         assert_eq!(pdf(&DocumentSource::PlainText { data: "a".into() }).unwrap(), None);
     }

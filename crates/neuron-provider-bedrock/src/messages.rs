@@ -16,10 +16,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::PROVIDER;
-use crate::block::{Block, ORIGIN, Own, Reasoning, ToolResult, ToolUse};
+use crate::block::{Block, ORIGIN, Own, OwnFields, Reasoning, ToolResult, ToolUse};
 use crate::cache::CachePoint;
+use crate::content::is_of_server;
 use crate::ids::Ids;
-use crate::media::{self, DocumentCount};
+use crate::media::{self, Files, MAX_DOCUMENTS, MAX_IMAGES};
 use crate::model::{Family, Model};
 use crate::names::Names;
 use crate::results::{ResultContent, may_be_beside_results};
@@ -56,18 +57,35 @@ impl<'a> Conversation<'a> {
         model: Model<'_>,
         names: &mut Names<'a>,
     ) -> Result<Self, ProviderError> {
+        let conversation = Self::with_files(messages, model, names, Files::default())?;
+        match conversation.files_over(model.family) {
+            (0, 0) => Ok(conversation),
+            (images, documents) => {
+                Self::with_files(messages, model, names, Files::without(images, documents))
+            }
+        }
+    }
+
+    fn with_files(
+        messages: &'a [Message],
+        model: Model<'_>,
+        names: &mut Names<'a>,
+        files: Files,
+    ) -> Result<Self, ProviderError> {
         let mut writer = Writer {
             model,
             names,
             ids: Ids::default(),
-            documents: DocumentCount::default(),
+            files,
             conversation: Self::default(),
+            said: Vec::new(),
             results: Vec::new(),
             others: Vec::new(),
         };
         for message in messages {
             writer.write(message)?;
         }
+        writer.end_assistant_turn();
         writer.end_user_turn();
         let mut conversation = writer.conversation;
         let begins = conversation.turns.first().is_some_and(|turn| turn.role == "assistant");
@@ -77,9 +95,39 @@ impl<'a> Conversation<'a> {
         Ok(conversation)
     }
 
+    /// Returns the numbers of images and of documents beyond the limits of the API.
+    fn files_over(&self, family: Family) -> (usize, usize) {
+        let blocks = || self.turns.iter().flat_map(|turn| &turn.content);
+        let count = |kind: &str| -> usize {
+            let in_block = |block: &Block<'_>| match block {
+                Block::ToolResult(result) => {
+                    result.content.iter().filter(|block| block.is(&[kind])).count()
+                }
+                block => usize::from(block.is(&[kind])),
+            };
+            blocks().map(in_block).sum()
+        };
+        let documents = count("document");
+        // Claude counts documents as images too: "too many images and documents: 19 + 5 > 20".
+        let counted = if family == Family::Claude { documents.min(MAX_DOCUMENTS) } else { 0 };
+        let images = (count("image") + counted).saturating_sub(MAX_IMAGES);
+        (images, documents.saturating_sub(MAX_DOCUMENTS))
+    }
+
     /// Returns `true` if the conversation has calls of tools or results.
     pub(crate) fn has_tool_blocks(&self) -> bool {
-        self.turns.iter().flat_map(|turn| &turn.content).any(Block::is_of_tool)
+        self.turns
+            .iter()
+            .flat_map(|turn| &turn.content)
+            .any(|block| block.is(&["toolUse", "toolResult"]))
+    }
+
+    /// Returns the cache points in the API's own JSON.
+    pub(crate) fn own_cache_points(&self) -> impl Iterator<Item = &Value> {
+        self.turns.iter().flat_map(|turn| &turn.content).filter_map(|block| match block {
+            Block::Own(own) => own.0.get("cachePoint"),
+            _ => None,
+        })
     }
 
     /// Adds a cache point at the end of the last message of the user. The point comes before documents at the end,
@@ -88,11 +136,7 @@ impl<'a> Conversation<'a> {
         let Some(turn) = self.turns.iter_mut().rfind(|turn| turn.role == "user") else {
             return;
         };
-        let is_document = |block: &Block<'_>| match block {
-            Block::Document(_) => true,
-            Block::Own(own) => ["document", "video"].iter().any(|key| own.0.contains_key(*key)),
-            _ => false,
-        };
+        let is_document = |block: &Block<'_>| block.is(&["document", "video"]);
         if let Some(last) = turn.content.iter().rposition(|block| !is_document(block)) {
             turn.content.insert(last + 1, Block::CachePoint(point));
         }
@@ -107,8 +151,10 @@ struct Writer<'a, 'n, 'm> {
     model: Model<'m>,
     names: &'n mut Names<'a>,
     ids: Ids<'a>,
-    documents: DocumentCount,
+    files: Files,
     conversation: Conversation<'a>,
+    /// Blocks of the current message of the assistant. It follows the current message of the user.
+    said: Vec<Block<'a>>,
     /// Tool results of the current message of the user.
     results: Vec<Block<'a>>,
     /// Other blocks of the current message of the user.
@@ -119,6 +165,7 @@ impl<'a> Writer<'a, '_, '_> {
     fn write(&mut self, message: &'a Message) -> Result<(), ProviderError> {
         self.ids.enter_message(message);
         if message.role != Role::Assistant {
+            self.end_assistant_turn();
             for block in &message.content {
                 if let Some(block) = self.block(block)? {
                     self.others.push(block);
@@ -126,33 +173,38 @@ impl<'a> Writer<'a, '_, '_> {
             }
             return Ok(());
         }
-        let mut content = Vec::new();
         for block in &message.content {
-            content.extend(match block.portable() {
-                // The API accepts files from the user only.
-                Some(block @ (ContentBlock::Image { .. } | ContentBlock::Document { .. })) => {
-                    Block::text(block.to_string())
-                }
-                _ => self.block(block)?,
-            });
+            // The API accepts files from the user only.
+            let block = match file(block) {
+                Some(file) => Some(Block::Text(file.into())),
+                None => self.block(block)?,
+            };
+            self.said.extend(block);
         }
+        Ok(())
+    }
+
+    /// Ends the current message of the assistant, without the reasoning at its end. Claude rejects such reasoning,
+    /// which belongs to a response that was cut off, and takes a message of reasoning alone for a prefilled response.
+    fn end_assistant_turn(&mut self) {
+        let mut content = std::mem::take(&mut self.said);
+        while content.pop_if(|block| block.is(&["reasoningContent"])).is_some() {}
         if content.is_empty() {
-            return Ok(());
+            return;
         }
         self.end_user_turn();
         match self.conversation.turns.last_mut().filter(|turn| turn.role == "assistant") {
             Some(turn) => turn.content.append(&mut content),
             None => self.conversation.turns.push(Turn { role: "assistant", content }),
         }
-        Ok(())
     }
 
     /// Ends the current message of the user, if it has content.
     fn end_user_turn(&mut self) {
         let mut results = std::mem::take(&mut self.results);
         let mut others = std::mem::take(&mut self.others);
-        let has_text = others.iter().any(|block| matches!(block, Block::Text(_)));
-        if !has_text && others.iter().any(|block| matches!(block, Block::Document(_))) {
+        let has = |kind| others.iter().any(|block| block.is(&[kind]));
+        if has("document") && !has("text") {
             others.insert(0, Block::Text(DOCUMENTS.into()));
         }
         let turns = &mut self.conversation.turns;
@@ -179,8 +231,8 @@ impl<'a> Writer<'a, '_, '_> {
             ContentBlock::Raw { provider, json, portable } if provider == PROVIDER => {
                 match (own(block, json, self.model), portable) {
                     (Some(own), _) => {
-                        self.note_call(own);
-                        Some(Block::Own(Own(own)))
+                        self.note_call(json);
+                        Some(Block::Own(Own(self.with_unique_name(own))))
                     }
                     (None, Some(portable)) => self.block(portable)?,
                     (None, None) => None,
@@ -214,7 +266,7 @@ impl<'a> Writer<'a, '_, '_> {
             }
             ContentBlock::ToolResult { tool_use_id, content, is_error } => {
                 let family = self.model.family;
-                let result = ResultContent::new(content, *is_error, family, &mut self.documents);
+                let result = ResultContent::new(content, *is_error, family, &mut self.files);
                 let ResultContent { inside: content, mut following, status } = result;
                 let tool_use_id = self.ids.of(tool_use_id);
                 self.results.push(Block::ToolResult(ToolResult { tool_use_id, content, status }));
@@ -223,17 +275,32 @@ impl<'a> Writer<'a, '_, '_> {
             }
             ContentBlock::Image { source } => media::image(source)?.map(Block::Image),
             ContentBlock::Document { source } => {
-                media::pdf(source)?.map(|data| Block::Document(self.documents.pdf(data)))
+                media::pdf(source)?.map(|data| Block::Document(self.files.pdf(data)))
             }
             _ => None,
         })
     }
 
-    /// Notes the name of the tool, if a block in the API's own JSON is a call.
-    fn note_call(&mut self, own: &'a Map<String, Value>) {
-        if let Some(name) = own.get("toolUse").and_then(|call| call.get("name")?.as_str()) {
+    /// Notes the name of the tool, if a block in the API's own JSON is a call of a tool of the request.
+    fn note_call(&mut self, own: &'a Value) {
+        let call = own.get("toolUse").and_then(Value::as_object);
+        let call = call.filter(|call| !is_of_server(call));
+        if let Some(name) = call.and_then(|call| call.get("name")?.as_str()) {
             self.note_name(name.into());
         }
+    }
+
+    /// Replaces the name of a document in the API's own JSON, if another document has it. The API rejects such a name.
+    fn with_unique_name(&mut self, mut own: OwnFields<'a>) -> OwnFields<'a> {
+        if let Some(Value::String(name)) = own.get("document").and_then(|it| it.get("name")) {
+            let unique = self.files.unique(name);
+            if unique != *name
+                && let Some(document) = own.to_mut().get_mut("document")
+            {
+                document["name"] = unique.into();
+            }
+        }
+        own
     }
 
     fn note_name(&mut self, name: Cow<'a, str>) {
@@ -244,29 +311,64 @@ impl<'a> Writer<'a, '_, '_> {
     }
 }
 
+/// Returns the text form of a file. Returns `None` for any other block.
+fn file(block: &ContentBlock) -> Option<String> {
+    match block.portable() {
+        Some(file @ (ContentBlock::Image { .. } | ContentBlock::Document { .. })) => {
+            Some(file.to_string())
+        }
+        _ => match block {
+            ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => {
+                let kinds = ["image", "document", "video", "audio"];
+                let kind = kinds.into_iter().find(|kind| json.get(*kind).is_some())?;
+                Some(format!("[{kind}]"))
+            }
+            _ => None,
+        },
+    }
+}
+
 /// Returns the fields of a raw block in the API's own JSON. Returns `None` if the model does not accept the block.
-fn own<'a>(
-    block: &ContentBlock,
-    json: &'a Value,
-    model: Model<'_>,
-) -> Option<&'a Map<String, Value>> {
+fn own<'a>(block: &ContentBlock, json: &'a Value, model: Model<'_>) -> Option<OwnFields<'a>> {
     let fields = json.as_object().filter(|fields| !fields.is_empty())?;
     if block.as_text().is_some_and(|text| text.trim().is_empty()) {
         return None;
     }
-    if let Some(origin) = fields.get(ORIGIN) {
-        let is_own = model.reads_reasoning() && origin.as_str() == Some(model.origin());
-        return is_own.then_some(fields);
+    if fields.get(ORIGIN).is_some_and(|origin| origin.as_str() != Some(model.origin())) {
+        return None;
     }
     let has_citations =
         matches!(model.family, Family::Claude | Family::Nova | Family::Nova2 | Family::Unknown);
-    let is_of_server = |call: &Value| call.get("type").is_some_and(Value::is_string);
     let is_accepted = match fields.get("toolUse") {
         // A call that does not run has no result, and the API rejects a call without a result.
-        Some(call) => block.as_tool_use().is_some() || is_of_server(call),
-        None => has_citations || !fields.contains_key("citationsContent"),
+        Some(call) => block.as_tool_use().is_some() || call.as_object().is_some_and(is_of_server),
+        None if fields.contains_key("reasoningContent") => model.reads_reasoning(),
+        None if fields.contains_key("citationsContent") => {
+            return cited(fields).filter(|_| has_citations);
+        }
+        None => true,
     };
-    is_accepted.then_some(fields)
+    is_accepted.then_some(Cow::Borrowed(fields))
+}
+
+/// Returns a text with citations without its blank parts, which the API rejects. A stream may have a citation without a
+/// text. Returns `None` if no part is left.
+fn cited(fields: &Map<String, Value>) -> Option<OwnFields<'_>> {
+    let is_blank = |part: &Value| {
+        part.get("text").and_then(Value::as_str).is_some_and(|text| text.trim().is_empty())
+    };
+    let parts = fields.get("citationsContent")?.get("content")?.as_array()?;
+    if parts.iter().all(is_blank) {
+        return None;
+    }
+    let mut fields = Cow::Borrowed(fields);
+    if parts.iter().any(is_blank)
+        && let Some(cited) = fields.to_mut().get_mut("citationsContent")
+        && let Some(Value::Array(parts)) = cited.get_mut("content")
+    {
+        parts.retain(|part| !is_blank(part));
+    }
+    Some(fields)
 }
 
 #[cfg(test)]

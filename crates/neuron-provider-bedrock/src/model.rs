@@ -75,6 +75,9 @@ const FAMILIES: [(&str, Family); 24] = [
     ("upstage.", Family::Other),
 ];
 
+/// Beginnings of the names of Claude models that think by default.
+const THINKING: [&str; 2] = ["anthropic.claude-sonnet-5", "anthropic.claude-opus-5"];
+
 /// A model, with the features that requests depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Model<'a> {
@@ -83,6 +86,7 @@ pub(crate) struct Model<'a> {
     pub(crate) family: Family,
     /// Generation of a Claude model, such as `(4, 5)`. `None` for another model, and if the id does not contain it.
     generation: Option<(u32, u32)>,
+    thinks_by_default: bool,
 }
 
 impl<'a> Model<'a> {
@@ -95,33 +99,46 @@ impl<'a> Model<'a> {
                 let name = without_region(segment);
                 let (_, family) = FAMILIES.iter().find(|(start, _)| name.starts_with(start))?;
                 let generation = (*family == Family::Claude).then(|| generation(name)).flatten();
-                Some((*family, generation))
+                let thinks = THINKING.iter().any(|start| name.starts_with(start));
+                Some((*family, generation, thinks))
             })
         };
-        let (family, generation) =
-            find(id).or_else(|| find(base)).unwrap_or((Family::Unknown, None));
-        Self { id, family, generation }
+        let (family, generation, thinks_by_default) =
+            find(id).or_else(|| find(base)).unwrap_or((Family::Unknown, None, false));
+        Self { id, family, generation, thinks_by_default }
     }
 
-    /// Returns the name under which the origin of reasoning is stored. Models with the same name accept each other's
-    /// reasoning.
+    /// Returns the name under which the origin of a raw block is stored. Models with the same name accept each other's
+    /// blocks.
     pub(crate) fn origin(self) -> &'a str {
         match self.family {
             Family::Claude => "claude",
             Family::DeepSeek => "deepseek",
+            Family::Nova => "nova",
+            Family::Nova2 => "nova-2",
             _ => self.id,
         }
     }
 
     /// Returns `true` if the model accepts the reasoning of earlier responses.
     pub(crate) fn reads_reasoning(self) -> bool {
-        matches!(self.family, Family::Claude | Family::DeepSeek | Family::Unknown)
+        matches!(self.family, Family::Claude | Family::DeepSeek | Family::Gpt | Family::Unknown)
     }
 
     /// Returns `true` if the model is a Claude model of this generation or a later one. A Claude model without a
     /// generation in its id counts as new.
     pub(crate) fn is_claude_since(self, generation: (u32, u32)) -> bool {
         self.family == Family::Claude && self.generation.is_none_or(|own| own >= generation)
+    }
+
+    /// Returns `true` for the ARN of a prompt, which defines the model and its settings.
+    pub(crate) fn is_prompt(self) -> bool {
+        self.id.contains(":prompt/")
+    }
+
+    /// Returns `true` if the model is a Claude model that thinks without being asked to.
+    pub(crate) fn thinks_by_default(self) -> bool {
+        self.thinks_by_default
     }
 
     /// Returns `true` if a conversation may begin with a message of the model.
@@ -233,6 +250,7 @@ mod tests {
         let model = Model::new(&opaque, "anthropic.claude-opus-5-5");
         assert_eq!((model.family, model.id), (Family::Claude, opaque.as_str()));
         assert!(model.is_claude_since((5, 5)) && !model.is_claude_since((5, 6)));
+        assert!(model.thinks_by_default());
     }
 
     #[test]

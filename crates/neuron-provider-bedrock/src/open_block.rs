@@ -217,10 +217,10 @@ impl OpenBlock {
                 reader.read(json!({ "citationsContent": content }))
             }
             Self::Thinking { text, signature } => {
-                let mut reasoning = json!({ "text": text });
-                if !signature.is_empty() {
-                    reasoning["signature"] = signature.into();
-                }
+                let reasoning = match signature.is_empty() {
+                    true => json!({ "text": text }),
+                    false => json!({"text": text, "signature": signature}),
+                };
                 reader.read(json!({"reasoningContent": {"reasoningText": reasoning}}))
             }
             Self::Redacted(parts) => {

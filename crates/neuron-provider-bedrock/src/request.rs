@@ -56,8 +56,8 @@ pub(crate) fn model_of<'a>(request: RequestRef<'a>, default: &'a str) -> &'a str
     }
 }
 
-/// Returns `true` if a response may be so long that it must be streamed. `extra` takes precedence in the body, so it
-/// does here too.
+/// Returns `true` if a response may be so long that it must be streamed. A response without a maximum may have any
+/// length. `extra` takes precedence in the body, so it does here too.
 pub(crate) fn needs_stream(
     request: RequestRef<'_>,
     model: Model<'_>,
@@ -68,7 +68,7 @@ pub(crate) fn needs_stream(
         Some(own) => own.as_u64(),
         None => max_tokens(request, model, settings).and_then(|tokens| tokens.try_into().ok()),
     };
-    tokens.is_some_and(|tokens| tokens > MAX_WHOLE_OUTPUT_TOKENS)
+    tokens.is_none_or(|tokens| tokens > MAX_WHOLE_OUTPUT_TOKENS)
 }
 
 /// Serialises a request. The body is the same for a whole and for a streamed response.
@@ -82,17 +82,22 @@ pub(crate) fn write(
     model: Model<'_>,
     settings: Settings<'_>,
 ) -> Result<Vec<u8>, ProviderError> {
-    check(request)?;
+    check(request, model)?;
     let (extra, more_tools) = split_tools(request.extra);
     let mut names = Names::new(request.tools);
-    let (leading, messages) = split_leading_system(request.messages);
+    let (leading, messages) = match model.is_prompt() {
+        // The system prompt is a part of the prompt.
+        true => (&[][..], request.messages),
+        false => split_leading_system(request.messages),
+    };
     let mut conversation = Conversation::new(messages, model, &mut names)?;
     // The points are counted in the order of the fields for which the server counts them.
-    let mut points = CachePoints::new(model);
+    let in_tools = more_tools.iter().filter_map(|tool| tool.get("cachePoint"));
+    let mut points = CachePoints::new(model, in_tools.chain(conversation.own_cache_points()));
     let tools =
         ToolConfig::new(request, more_tools, model, &mut names, &conversation, &mut points)?;
     let system = system(request.system, leading, &mut points);
-    if let Some(point) = points.next(request.cache) {
+    if let Some(point) = points.last(request.cache) {
         conversation.end_with(point);
     }
     let mut fields_of_model = thinking::fields(request, model)?;
@@ -119,7 +124,39 @@ pub(crate) fn write(
 }
 
 /// Returns an error if the API cannot express the request.
-fn check(request: RequestRef<'_>) -> Result<(), ProviderError> {
+fn check(request: RequestRef<'_>, model: Model<'_>) -> Result<(), ProviderError> {
+    let sampling = [
+        ("max_tokens", request.max_tokens.is_some()),
+        ("temperature", request.temperature.is_some()),
+        ("top_p", request.top_p.is_some()),
+    ];
+    // A prompt of Prompt management defines these settings itself
+    // (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html>).
+    let defined = [
+        ("stop_sequences", !request.stop_sequences.is_empty()),
+        ("system", request.system.is_some()),
+        ("tools", !request.tools.is_empty()),
+        ("tool_choice", request.tool_choice.is_some()),
+        ("thinking", request.thinking.is_some()),
+        ("reasoning_effort", request.reasoning_effort.is_some()),
+    ];
+    let mut set = sampling.iter().chain(&defined).filter(|(_, is_set)| *is_set);
+    if model.is_prompt()
+        && let Some((name, _)) = set.next()
+    {
+        return Err(ProviderError::InvalidRequest(format!(
+            "`{}` is a prompt, which defines {name} itself: leave it out of the request",
+            model.id
+        )));
+    }
+    if thinking::excludes_sampling(request, model)
+        && let Some((name, _)) = sampling.into_iter().find(|(_, is_set)| *is_set)
+    {
+        return Err(ProviderError::InvalidRequest(format!(
+            "`{}` accepts no {name} with ReasoningEffort::High: leave it out, or lower the effort",
+            model.id
+        )));
+    }
     if request.context_management.is_some_and(|management| !management.edits.is_empty()) {
         return Err(ProviderError::InvalidRequest(
             "Bedrock does not edit conversations: use a ContextStrategy, which runs on the client"
@@ -152,11 +189,11 @@ fn split_tools(extra: Option<&Value>) -> (Option<Cow<'_, Value>>, &[Value]) {
 
 /// Returns the maximum number of output tokens. Returns `None` if the model rejects a maximum.
 fn max_tokens(request: RequestRef<'_>, model: Model<'_>, settings: Settings<'_>) -> Option<usize> {
+    if model.is_prompt() || thinking::excludes_sampling(request, model) {
+        return None;
+    }
     if let Some(tokens) = request.max_tokens.or(settings.max_tokens) {
         return Some(tokens);
-    }
-    if thinking::excludes_max_tokens(request, model) {
-        return None;
     }
     let tokens = model.default_max_tokens();
     match request.thinking {

@@ -134,10 +134,10 @@ impl ResponseEnd {
         if let Some(reason @ ("guardrail_intervened" | "content_filtered")) =
             self.stop_reason.as_deref()
         {
-            let mut details = json!({ "stopReason": reason });
-            if let Some(trace) = &self.trace {
-                details["trace"] = trace.clone();
-            }
+            let details = match &self.trace {
+                Some(trace) => json!({"stopReason": reason, "trace": trace}),
+                None => json!({ "stopReason": reason }),
+            };
             metadata.stop_details = Some(details);
         }
         metadata

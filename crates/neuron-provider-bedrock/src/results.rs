@@ -6,7 +6,7 @@ use neuron_types::{ContentItem, ModelContent};
 use serde_json::Map;
 
 use crate::block::Block;
-use crate::media::{DocumentCount, Image, inline};
+use crate::media::{Files, Image, inline};
 use crate::model::Family;
 
 /// The content of a tool result, split by its place in the request.
@@ -27,41 +27,37 @@ impl<'a> ResultContent<'a> {
         content: &'a [ContentItem],
         is_error: bool,
         family: Family,
-        documents: &mut DocumentCount,
+        files: &mut Files,
     ) -> Self {
         let mut result = Self::default();
         for item in content {
-            let shown = || Block::text(item.to_string());
-            let block = match item.for_model() {
-                ModelContent::Text(text) => Block::text(text),
+            let file = match item.for_model() {
+                ModelContent::Text(text) => {
+                    result.inside.extend(Block::text(text));
+                    continue;
+                }
                 // The result of a failed call has only texts, as Claude requires.
-                _ if is_error => shown(),
+                _ if is_error => None,
                 ModelContent::Image { media_type, data } => {
-                    result.place(Image::new(media_type, data).map(Block::Image), family)
+                    Image::new(media_type, data).map(Block::Image)
                 }
                 ModelContent::ImageUrl { url } => {
-                    let data = inline(url).and_then(|(kind, data)| Image::new(kind, data));
-                    result.place(data.map(Block::Image), family).or_else(shown)
+                    inline(url).and_then(|(kind, data)| Image::new(kind, data)).map(Block::Image)
                 }
-                ModelContent::Pdf { data } => {
-                    result.place(Some(Block::Document(documents.pdf(data))), family)
-                }
-                _ => shown(),
+                ModelContent::Pdf { data } => Some(Block::Document(files.pdf(data))),
+                _ => None,
             };
-            result.inside.extend(block);
+            match file.filter(|file| !files.leaves_out(file)) {
+                Some(file) if is_inside(&file, family) => result.inside.push(file),
+                Some(file) => {
+                    result.following.push(file);
+                    result.inside.push(Block::Text("[the file follows]".into()));
+                }
+                None => result.inside.extend(Block::text(item.to_string())),
+            }
         }
         result.complete(is_error, family);
         result
-    }
-
-    /// Returns the block to add within the result, for a file. A file that must not be there is added to `following`.
-    fn place(&mut self, file: Option<Block<'a>>, family: Family) -> Option<Block<'a>> {
-        let file = file?;
-        if is_inside(&file, family) {
-            return Some(file);
-        }
-        self.following.push(file);
-        Some(Block::Text("[the file follows]".into()))
     }
 
     /// Adds what the family of the model requires in every result.
@@ -116,11 +112,7 @@ fn is_inside(file: &Block<'_>, family: Family) -> bool {
 pub(crate) fn may_be_beside_results(block: &Block<'_>, family: Family) -> bool {
     match family {
         Family::Llama | Family::Mistral | Family::Palmyra => false,
-        Family::Claude => match block {
-            Block::Document(_) => false,
-            Block::Own(own) => !["document", "video"].iter().any(|key| own.0.contains_key(*key)),
-            _ => true,
-        },
+        Family::Claude => !block.is(&["document", "video"]),
         _ => true,
     }
 }
@@ -150,8 +142,7 @@ mod tests {
         inside: Value,
         following: Value,
     ) {
-        let mut documents = DocumentCount::default();
-        let result = ResultContent::new(content, is_error, family, &mut documents);
+        let result = ResultContent::new(content, is_error, family, &mut Files::default());
         assert_eq!(serde_json::to_value(&result.inside).unwrap(), inside, "{family:?}");
         assert_eq!(serde_json::to_value(&result.following).unwrap(), following, "{family:?}");
         let status = (is_error && family != Family::Palmyra).then_some("error");

@@ -108,8 +108,9 @@ pub(crate) fn fields(
     )))
 }
 
-/// Returns `true` if the model rejects a maximum number of tokens, because it thinks with the highest effort.
-pub(crate) fn excludes_max_tokens(request: RequestRef<'_>, model: Model<'_>) -> bool {
+/// Returns `true` if the model thinks with an effort with which it rejects a maximum number of tokens, a temperature and
+/// `top_p` (<https://docs.aws.amazon.com/nova/latest/nova2-userguide/extended-thinking.html>).
+pub(crate) fn excludes_sampling(request: RequestRef<'_>, model: Model<'_>) -> bool {
     model.family == Family::Nova2
         && Wish::of(request) == Wish::On
         && request.reasoning_effort == Some(ReasoningEffort::High)
@@ -223,10 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn highest_effort_of_nova_excludes_a_maximum() {
+    fn highest_effort_of_nova_excludes_sampling() {
         let nova = Model::new("amazon.nova-2-lite-v1:0", "");
-        assert!(excludes_max_tokens(request(None, Some(E::High)).view(), nova));
-        assert!(!excludes_max_tokens(request(None, Some(E::Low)).view(), nova));
-        assert!(!excludes_max_tokens(request(Some(T::Disabled), Some(E::High)).view(), nova));
+        assert!(excludes_sampling(request(None, Some(E::High)).view(), nova));
+        assert!(!excludes_sampling(request(None, Some(E::Low)).view(), nova));
+        assert!(!excludes_sampling(request(Some(T::Disabled), Some(E::High)).view(), nova));
     }
 }

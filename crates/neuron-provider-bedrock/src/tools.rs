@@ -74,7 +74,8 @@ impl<'a> ToolConfig<'a> {
     ) -> Result<Option<Self>, ProviderError> {
         let has_tools = !request.tools.is_empty() || !more.is_empty() || has_own_tools(request);
         let tool_choice = choice(request.tool_choice, model, names, has_tools)?;
-        let is_needed = conversation.has_tool_blocks();
+        // A prompt has its own tools.
+        let is_needed = conversation.has_tool_blocks() && !model.is_prompt();
         // A model without tools calls none.
         let may_call = has_tools && request.tool_choice != Some(&ToolChoice::None);
         if !may_call && !is_needed {

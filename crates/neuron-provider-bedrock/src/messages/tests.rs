@@ -6,6 +6,7 @@ use neuron_types::{
 use serde_json::json;
 
 use super::*;
+use crate::content::{Origin, Reader};
 use crate::request::Settings;
 use crate::request::tests::{CLAUDE, LLAMA, MISTRAL, NOVA, written};
 
@@ -177,6 +178,71 @@ fn documents_have_a_text_beside_them_and_different_names() {
 }
 
 #[test]
+fn oldest_files_of_results_beyond_the_limits_become_texts() {
+    let tool_png = || {
+        let source = ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() };
+        ContentItem::Image { source }
+    };
+    let tool_pdf = || {
+        let resource = EmbeddedResource::blob("a:b", "aGk=").with_mime_type("application/pdf");
+        ContentItem::Resource { resource }
+    };
+    let turns = |number: usize, item: &dyn Fn() -> ContentItem| {
+        let ids = (0..number).map(|index| format!("x{index}"));
+        let turn = |id: String| [assistant(vec![call(&id)]), user(vec![result(&id, vec![item()])])];
+        ids.flat_map(turn).collect::<Vec<_>>()
+    };
+    let outputs = |messages: Value, kind: &str| -> Vec<bool> {
+        let messages = messages.as_array().unwrap().clone().into_iter().skip(2).step_by(2);
+        let is_file = |message: Value| match &message["content"][0]["toolResult"]["content"][0] {
+            text if text["text"] == format!("[{kind}]") => false,
+            file => file[kind].is_object(),
+        };
+        messages.map(is_file).collect()
+    };
+    let first = user(vec![text("hi"), png()]);
+    for (over, number) in [(0, 19), (1, 20), (3, 22)] {
+        let messages = [&[first.clone()], &turns(number, &tool_png)[..]].concat();
+        let expected: Vec<_> = (0..number).map(|index| index >= over).collect();
+        assert_eq!(outputs(sent(CLAUDE, &messages), "image"), expected);
+    }
+    let first = user(vec![text("hi"), pdf()]);
+    let messages = [&[first.clone()], &turns(6, &tool_pdf)[..]].concat();
+    let messages = sent(CLAUDE, &messages);
+    // The names of the other documents do not change.
+    assert_eq!(messages[12]["content"][0]["toolResult"]["content"][0], sent_pdf(7));
+    assert_eq!(outputs(messages, "document"), [false, false, true, true, true, true]);
+    let messages = [&[first], &turns(20, &tool_png)[..]].concat();
+    assert!(!outputs(sent(CLAUDE, &messages), "image")[0]);
+    assert!(outputs(sent(NOVA, &messages), "image")[0]);
+}
+
+#[test]
+fn raw_documents_have_a_text_beside_them_and_different_names() {
+    let own = |name: &str| json!({"document": {"format": "csv", "name": name, "source": {"bytes": "aGk="}}});
+    let named = |name: &str| raw("aws.bedrock", own(name), None);
+    check(
+        CLAUDE,
+        &[
+            user(vec![named("Document 1")]),
+            assistant(vec![text("ok")]),
+            user(vec![pdf(), named("Document 1"), text("read")]),
+        ],
+        json!([
+            {"role": "user", "content": [{"text": "See the attached documents."}, own("Document 1")]},
+            {"role": "assistant", "content": [{"text": "ok"}]},
+            {"role": "user", "content": [
+                {"document": {
+                    "format": "pdf", "name": "Document 1 (2)", "source": {"bytes": "aGk="},
+                }},
+                own("Document 1 (3)"),
+                {"text": "read"},
+            ]},
+        ]),
+    );
+}
+
+#[test]
 fn ids_and_names_of_other_vendors_are_replaced_and_still_match() {
     let call = |id: &str| ContentBlock::ToolUse {
         id: id.into(),
@@ -260,12 +326,61 @@ fn reasoning_is_sent_to_its_own_family() {
 }
 
 #[test]
+fn encrypted_reasoning_of_gpt_returns_before_its_call() {
+    let gpt = "global.openai.gpt-5.6-sol";
+    let encrypted = json!({"reasoningContent": {"redactedContent": "RW13Sw=="}});
+    let blocks = [encrypted.clone(), sent_call("x")];
+    let reader = Reader::new(Origin::new(Model::new(gpt, ""), &[]));
+    let content = blocks.clone().into_iter().filter_map(|block| reader.read(block)).collect();
+    let messages =
+        [Message::user("hi"), assistant(content), user(vec![result("x", vec![item("1")])])];
+    assert_eq!(sent(gpt, &messages)[1]["content"], json!(blocks));
+    for other in ["global.openai.gpt-6-sol", "openai.gpt-oss-120b-1:0", CLAUDE, NOVA] {
+        assert_eq!(sent(other, &messages)[1]["content"], json!([blocks[1]]), "{other}");
+    }
+}
+
+#[test]
+fn files_of_the_model_are_sent_as_texts() {
+    let file = json!({"format": "png", "source": {"bytes": "aGk="}});
+    for kind in ["image", "document", "video", "audio"] {
+        let own = raw("aws.bedrock", json!({ kind: file }), None);
+        let messages =
+            [Message::user("draw"), assistant(vec![text("here"), own]), Message::user("nice")];
+        let content = json!([{"text": "here"}, {"text": format!("[{kind}]")}]);
+        assert_eq!(sent(NOVA, &messages)[1]["content"], content);
+    }
+}
+
+#[test]
+fn reasoning_at_the_end_of_a_message_is_not_sent() {
+    let signed = || ContentBlock::Thinking { thinking: "hm".into(), signature: "s".into() };
+    let encrypted = || ContentBlock::RedactedThinking { data: "EmwK".into() };
+    let (hi, more) = (json!({"text": "hi"}), json!({"text": "go on"}));
+    let opus = "global.anthropic.claude-opus-5-5";
+    for cut in [vec![signed()], vec![encrypted(), encrypted()], vec![signed(), text(" ")]] {
+        let messages = [Message::user("hi"), assistant(cut), Message::user("go on")];
+        check(opus, &messages, json!([{"role": "user", "content": [hi, more]}]));
+    }
+    // The reasoning before a text of the next message is not at the end.
+    let parts = [assistant(vec![signed()]), assistant(vec![text("a"), encrypted()])];
+    let messages = [&[Message::user("hi")], &parts[..], &[Message::user("go on")]].concat();
+    let kept = json!({"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}});
+    check(
+        opus,
+        &messages,
+        json!([
+            {"role": "user", "content": [hi]},
+            {"role": "assistant", "content": [kept, {"text": "a"}]},
+            {"role": "user", "content": [more]},
+        ]),
+    );
+}
+
+#[test]
 fn own_blocks_are_sent_unchanged_and_others_in_their_portable_form() {
     let cited = json!({"citationsContent": {
         "content": [{"text": "b"}], "citations": [{"title": "t"}],
-    }});
-    let server_call = json!({"toolUse": {
-        "toolUseId": "s", "name": "nova_grounding", "input": {}, "type": "server_tool_use",
     }});
     let own = |json: &Value, portable| raw("aws.bedrock", json.clone(), portable);
     let content = vec![
@@ -275,7 +390,6 @@ fn own_blocks_are_sent_unchanged_and_others_in_their_portable_form() {
         own(&cited, Some(text("b"))),
         own(&json!({"text": " "}), Some(text(" "))),
         own(&json!({"toolUse": {"input": {}}}), None),
-        own(&server_call, None),
     ];
     let mut names = Names::default();
     let messages = [assistant(content)];
@@ -284,9 +398,58 @@ fn own_blocks_are_sent_unchanged_and_others_in_their_portable_form() {
         serde_json::to_value(conversation.turns).unwrap()
     };
     let turn = |content: Value| json!([{"role": "assistant", "content": content}]);
-    assert_eq!(blocks(CLAUDE), turn(json!([{"text": "a"}, cited, server_call])));
-    let qwen = blocks("qwen.qwen3-32b-v1:0");
-    assert_eq!(qwen, turn(json!([{"text": "a"}, {"text": "b"}, server_call])));
+    assert_eq!(blocks(CLAUDE), turn(json!([{"text": "a"}, cited])));
+    assert_eq!(blocks("qwen.qwen3-32b-v1:0"), turn(json!([{"text": "a"}, {"text": "b"}])));
+}
+
+#[test]
+fn citations_are_sent_without_blank_texts() {
+    let cited = |texts: &[&str]| {
+        let parts: Vec<_> = texts.iter().map(|text| json!({ "text": text })).collect();
+        json!({"citationsContent": {"content": parts, "citations": [{"title": "t"}]}})
+    };
+    for (texts, kept) in
+        [(&[""][..], None), (&["", " "], None), (&["", "b", " ", "c"], Some(["b", "c"]))]
+    {
+        let reader = Reader::new(Origin::new(Model::new(CLAUDE, ""), &[]));
+        let mut content = vec![text("a")];
+        content.extend(reader.read(cited(texts)));
+        let messages = [Message::user("hi"), assistant(content), Message::user("more")];
+        let mut expected = vec![json!({"text": "a"})];
+        expected.extend(kept.map(|texts| cited(&texts)));
+        assert_eq!(sent(CLAUDE, &messages)[1]["content"], json!(expected));
+    }
+}
+
+#[test]
+fn blocks_of_server_tools_return_to_their_family_and_are_never_declared() {
+    let nova = "global.amazon.nova-2-lite-v1:0";
+    let blocks = [
+        json!({"toolUse": {
+            "toolUseId": "s", "name": "nova_grounding", "input": {}, "type": "server_tool_use",
+        }}),
+        json!({"toolResult": {
+            "toolUseId": "s", "content": [{"json": {}}], "type": "nova_grounding_result",
+        }}),
+        json!({"citationsContent": {"content": [{"text": "b"}], "citations": [{"title": "t"}]}}),
+    ];
+    let reader = Reader::new(Origin::new(Model::new(nova, ""), &[]));
+    let content = blocks.clone().into_iter().filter_map(|block| reader.read(block)).collect();
+    let messages = [Message::user("hi"), assistant(content), Message::user("more")];
+    let whole = |model| {
+        let request = RequestRef { model, messages: &messages, ..Default::default() };
+        written(request, Settings::default())
+    };
+    for model in [nova, "us.amazon.nova-2-lite-v1:0"] {
+        let body = whole(model);
+        assert_eq!(body["messages"][1]["content"], json!(blocks));
+        assert!(!body["toolConfig"].to_string().contains("nova_grounding"));
+    }
+    for model in [CLAUDE, NOVA, LLAMA, "opaque"] {
+        let body = whole(model);
+        assert_eq!(body["messages"][1]["content"], json!([{"text": "b"}]), "{model}");
+        assert_eq!(body.get("toolConfig"), None);
+    }
 }
 
 #[test]

@@ -129,6 +129,76 @@ fn long_response_needs_a_stream() {
 }
 
 #[test]
+fn highest_effort_of_nova_has_no_maximum_and_no_sampling() {
+    let nova = "global.amazon.nova-2-lite-v1:0";
+    let request = || CompletionRequest {
+        max_tokens: None,
+        reasoning_effort: Some(ReasoningEffort::High),
+        ..ask(nova)
+    };
+    let settings = Settings { max_tokens: Some(7), guardrail: None };
+    assert_eq!(written(request().view(), settings).get("inferenceConfig"), None);
+    for (request, name) in [
+        (CompletionRequest { max_tokens: Some(7), ..request() }, "max_tokens"),
+        (CompletionRequest { temperature: Some(0.5), ..request() }, "temperature"),
+        (CompletionRequest { top_p: Some(0.5), ..request() }, "top_p"),
+    ] {
+        let text = "with ReasoningEffort::High: leave it out, or lower the effort";
+        check_error(&request, &format!("`{nova}` accepts no {name} {text}"));
+        let lower =
+            CompletionRequest { reasoning_effort: Some(ReasoningEffort::Medium), ..request };
+        assert!(written(lower.view(), settings)["inferenceConfig"].is_object());
+    }
+}
+
+#[test]
+fn prompt_has_its_own_settings() {
+    let prompt = "arn:aws:bedrock:us-east-1:123456789012:prompt/ABCDEFGHIJ:1";
+    let request = || CompletionRequest { max_tokens: None, ..with_calls(prompt) };
+    let mut with_system = request();
+    with_system.messages.insert(0, Message::system("be kind"));
+    with_system.extra = Some(json!({"promptVariables": {"name": {"text": "Ada"}}}));
+    for base in ["", CLAUDE] {
+        let model = Model::new(prompt, base);
+        let settings = Settings { max_tokens: Some(7), guardrail: None };
+        let body = write(with_system.view(), model, settings).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let route = format!("/{}", crate::model::path(prompt, "converse").unwrap());
+        check_request(&body, &Route::parse(&route).unwrap()).unwrap();
+        let keys: Vec<_> = body.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(keys, ["promptVariables", "messages"]);
+        assert_eq!(body["messages"][0]["content"], json!([{"text": "be kind"}, {"text": "hi"}]));
+    }
+    for (request, name) in [
+        (CompletionRequest { max_tokens: Some(7), ..request() }, "max_tokens"),
+        (CompletionRequest { stop_sequences: vec!["HALT".into()], ..request() }, "stop_sequences"),
+        (CompletionRequest { system: Some("be kind".into()), ..request() }, "system"),
+        (CompletionRequest { tools: vec![tool("a")], ..request() }, "tools"),
+        (
+            CompletionRequest { reasoning_effort: Some(ReasoningEffort::Low), ..request() },
+            "reasoning_effort",
+        ),
+    ] {
+        let text = "itself: leave it out of the request";
+        check_error(&request, &format!("`{prompt}` is a prompt, which defines {name} {text}"));
+    }
+}
+
+#[test]
+fn response_without_a_maximum_needs_a_stream() {
+    let model = Model::new("global.amazon.nova-2-lite-v1:0", "");
+    let effort = |effort| CompletionRequest {
+        max_tokens: None,
+        reasoning_effort: Some(effort),
+        ..ask(model.id)
+    };
+    let needs =
+        |request: &CompletionRequest| needs_stream(request.view(), model, Settings::default());
+    assert!(needs(&effort(ReasoningEffort::High)));
+    assert!(!needs(&effort(ReasoningEffort::Low)));
+}
+
+#[test]
 fn system_messages_at_the_beginning_join_the_system_prompt() {
     let mut request = ask(CLAUDE);
     request.system = Some(SystemPrompt::Blocks(vec![
@@ -175,6 +245,26 @@ fn cache_points_follow_the_order_of_the_fields() {
     let body = written(RequestRef { model: NOVA, ..view }, Settings::default());
     assert_eq!(body.to_string().matches("cachePoint").count(), 3);
     assert!(!body.to_string().contains("ttl"));
+}
+
+#[test]
+fn cache_points_of_the_caller_are_counted() {
+    let point = json!({"cachePoint": {"type": "default"}});
+    let own = || ContentBlock::Raw {
+        provider: "aws.bedrock".into(),
+        json: point.clone(),
+        portable: None,
+    };
+    let text = || ContentBlock::Text("a".into());
+    let mut request = ask(CLAUDE);
+    request.messages[0].content = vec![text(), own(), text(), own(), text()];
+    let hour = Some(CacheControl { ttl: Some(CacheTtl::OneHour) });
+    request.tools = vec![ToolDefinition { cache_control: hour, ..tool("b") }];
+    request.extra = Some(json!({ "tools": [point] }));
+    let view = RequestRef { cache: hour, ..request.view() };
+    let body = written(view, Settings::default()).to_string();
+    assert_eq!(body.matches("cachePoint").count(), 4);
+    assert_eq!(body.matches("1h").count(), 1);
 }
 
 #[test]

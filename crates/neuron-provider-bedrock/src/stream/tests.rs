@@ -6,6 +6,7 @@ use neuron_testing::bedrock::frame;
 use neuron_types::{StopReason, StreamHandle};
 use serde_json::json;
 
+use crate::block::ORIGIN;
 use crate::model::Model;
 use crate::wire;
 
@@ -216,10 +217,10 @@ fn blocks_of_the_server_are_collected() {
         metadata(),
     ]
     .concat();
-    let raw = |json: Value, portable: Option<ContentBlock>| ContentBlock::Raw {
-        provider: "aws.bedrock".into(),
-        json,
-        portable: portable.map(Box::new),
+    let raw = |mut json: Value, portable: Option<ContentBlock>| {
+        json[ORIGIN] = "claude".into();
+        let provider = "aws.bedrock".into();
+        ContentBlock::Raw { provider, json, portable: portable.map(Box::new) }
     };
     let called = json!({"toolUse": {
         "toolUseId": "s", "name": "nova", "type": "server_tool_use", "input": {"q": 1},

@@ -112,17 +112,26 @@ proptest! {
         let first = read(&blocks);
         let (sent, ids) = written(&first.message);
         let second = read(&sent);
-        // Blank texts are not sent.
+        // Blank texts are not sent, and no reasoning at the end.
         let is_blank = |block: &ContentBlock| block.as_text().is_some_and(|text| text.trim().is_empty());
+        let is_reasoning = |block: &mut ContentBlock| {
+            matches!(block, ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. })
+        };
         let mut kept = first.message.clone();
         kept.content.retain(|block| !is_blank(block));
+        while kept.content.pop_if(is_reasoning).is_some() {}
         prop_assert_eq!(&second.message, &kept);
         prop_assert_eq!(written(&second.message), (sent.clone(), ids.clone()));
         prop_assert_eq!(read_streamed(&blocks, size), first.clone());
 
-        // Reasoning and texts with citations are sent back unchanged, and in order.
+        // Other reasoning and texts with citations are sent back unchanged, and in order.
         let is_kept = |block: &&Value| block.get("text").is_none() && block.get("toolUse").is_none();
-        let own: Vec<_> = blocks.iter().filter(is_kept).collect();
+        let is_last = |block: &Value| {
+            let text = block.get("text").map(|text| text.as_str().unwrap_or_default());
+            block.get("reasoningContent").is_some() || text.is_some_and(|text| text.trim().is_empty())
+        };
+        let end = blocks.iter().rposition(|block| !is_last(block)).map_or(0, |last| last + 1);
+        let own: Vec<_> = blocks[..end].iter().filter(is_kept).collect();
         prop_assert_eq!(sent.iter().filter(is_kept).collect::<Vec<_>>(), own);
         // Each result refers to a call, and no two calls have the same id.
         let calls = sent.iter().filter_map(|block| block.get("toolUse"));

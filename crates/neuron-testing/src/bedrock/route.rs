@@ -53,6 +53,23 @@ impl Route {
         let known = FAMILIES.iter().find(|(vendor, _)| self.model.contains(vendor));
         known.map_or(Family::Other, |(_, family)| *family)
     }
+
+    /// Returns `true` if the path names a prompt in place of a model.
+    pub(super) fn is_prompt(&self) -> bool {
+        self.model.contains(":prompt/")
+    }
+
+    /// Returns `true` if the model is a Claude model of this generation or a later one. A Claude model without a
+    /// generation in its name counts as new.
+    pub(super) fn is_claude_since(&self, generation: (u32, u32)) -> bool {
+        let Some((_, name)) = self.model.split_once("anthropic.claude-") else { return false };
+        let words = name.split(['-', ':', '/']).map(|word| word.trim_start_matches('v'));
+        // The date in a name has more digits than a generation.
+        let mut numbers = words.map(|word| word.parse().ok().filter(|number| *number < 100));
+        let major = numbers.find_map(|number| number);
+        let minor = numbers.next().flatten().unwrap_or_default();
+        major.is_none_or(|major| (major, minor) >= generation)
+    }
 }
 
 /// Models with the same rules for requests.
@@ -61,6 +78,8 @@ pub(super) enum Family {
     Claude,
     DeepSeek,
     Glm,
+    /// The closed models of OpenAI.
+    Gpt,
     Grok,
     Kimi,
     Llama,
@@ -76,7 +95,7 @@ pub(super) enum Family {
 
 /// The family of each vendor. The names of vendors are part of the ids of models, of inference profiles and of most
 /// ARNs.
-const FAMILIES: [(&str, Family); 13] = [
+const FAMILIES: [(&str, Family); 14] = [
     ("anthropic.", Family::Claude),
     ("deepseek.", Family::DeepSeek),
     ("zai.", Family::Glm),
@@ -87,7 +106,8 @@ const FAMILIES: [(&str, Family); 13] = [
     ("amazon.nova", Family::Nova),
     ("writer.", Family::Palmyra),
     ("qwen.", Family::Qwen),
-    ("openai.", Family::Plain),
+    ("openai.gpt-oss", Family::Plain),
+    ("openai.", Family::Gpt),
     ("ai21.", Family::Plain),
     ("cohere.", Family::Plain),
 ];
@@ -124,7 +144,7 @@ impl Family {
 
     /// Returns `true` if the conversation may have the reasoning of earlier responses.
     pub(super) fn reads_reasoning(self) -> bool {
-        matches!(self, Self::Claude | Self::DeepSeek | Self::Other)
+        matches!(self, Self::Claude | Self::DeepSeek | Self::Gpt | Self::Other)
     }
 }
 
@@ -203,6 +223,27 @@ mod tests {
         assert_eq!(family("eu.amazon.nova-2-lite-v1:0"), Family::Nova);
         let arn = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.meta.llama4-v1:0";
         assert_eq!(family(arn), Family::Llama);
+        assert_eq!(family("openai.gpt-oss-120b-1:0"), Family::Plain);
+        assert_eq!(family("global.openai.gpt-5.6-sol"), Family::Gpt);
         assert_eq!(family("the-model"), Family::Other);
+    }
+
+    #[test]
+    fn generation_of_claude_is_read_from_the_id() {
+        let since = |model: &str, generation: (u32, u32)| {
+            Route { model: model.into(), method: Method::Converse }.is_claude_since(generation)
+        };
+        for (model, generation, next) in [
+            ("anthropic.claude-v2:1", (2, 1), (2, 2)),
+            ("anthropic.claude-3-haiku-20240307-v1:0", (3, 0), (3, 1)),
+            ("us.anthropic.claude-sonnet-4-20250514-v1:0", (4, 0), (4, 1)),
+            ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", (4, 5), (4, 6)),
+            ("anthropic.claude-opus-4-6-v1", (4, 6), (4, 7)),
+            ("global.anthropic.claude-sonnet-5", (5, 0), (5, 1)),
+        ] {
+            assert!(since(model, generation) && !since(model, next), "{model}");
+        }
+        assert!(since("anthropic.claude-next", (9, 0)));
+        assert!(!since("the-model", (0, 0)));
     }
 }

@@ -5,17 +5,18 @@ use std::collections::HashSet;
 use super::ApiError;
 use super::messages::Turn;
 use super::wording::{Object, invalid};
-use crate::bedrock::route::Family;
+use crate::bedrock::route::{Family, Route};
 
 /// Checks that the turn after each turn with calls has exactly one result for each call.
 pub(super) fn check_calls(
     turns: &[Turn<'_>],
     body: &Object<'_>,
-    family: Family,
+    route: &Route,
 ) -> Result<(), ApiError> {
     let is_tool = |block: &Object<'_>| block.has("toolUse") || block.has("toolResult");
     let has_tools = turns.iter().any(|turn| turn.blocks.iter().any(is_tool));
-    if has_tools && !body.has("toolConfig") {
+    // A prompt has its own tools.
+    if has_tools && !body.has("toolConfig") && !route.is_prompt() {
         return Err(invalid(
             "The toolConfig field must be defined when using toolUse and toolResult content blocks.",
         ));
@@ -24,7 +25,7 @@ pub(super) fn check_calls(
     let mut open: Vec<&str> = Vec::new();
     for turn in turns.iter().filter(|turn| turn.role != "system") {
         match turn.role {
-            "user" => check_results(turn, &open, family)?,
+            "user" => check_results(turn, &open, route.family())?,
             _ if !open.is_empty() => return Err(missing(&turn.path, &open)),
             _ => {}
         }

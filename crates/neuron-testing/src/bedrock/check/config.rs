@@ -7,6 +7,19 @@ use super::wording::{Object, invalid, of_the_model};
 use crate::bedrock::route::Family;
 use crate::shape::Problem;
 
+/// Checks that a request to a prompt has no field that the prompt defines.
+pub(super) fn check_prompt(body: &Object<'_>) -> Result<(), ApiError> {
+    let mut fields =
+        ["additionalModelRequestFields", "inferenceConfig", "system", "toolConfig"].into_iter();
+    match fields.find(|field| body.has(field)) {
+        Some(field) => Err(invalid(format!(
+            "You can't include the {field} field in a request with a prompt from Prompt management. \
+             Remove {field} and try again."
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Checks the stop sequences, the system prompt, the schema of the output and the metadata.
 pub(super) fn check_config(body: &Object<'_>, family: Family) -> Result<(), ApiError> {
     if let Some(config) = body.object("inferenceConfig") {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::ApiError;
 use super::wording::{Object, invalid, of_the_model, unmatched};
 use crate::base64;
+use crate::bedrock::route::Family;
 use crate::shape::Problem;
 
 /// Maximum number of images in a request.
@@ -26,7 +27,7 @@ const MAX_NAME: usize = 200;
 
 /// Checks all media in the messages of a request, including media in tool results. Images and documents of tool results
 /// count too.
-pub(super) fn check_media(body: &Object<'_>) -> Result<(), ApiError> {
+pub(super) fn check_media(body: &Object<'_>, family: Family) -> Result<(), ApiError> {
     let (mut images, mut documents) = (Vec::new(), Vec::new());
     for message in body.objects("messages") {
         let blocks = message.objects("content");
@@ -45,7 +46,14 @@ pub(super) fn check_media(body: &Object<'_>) -> Result<(), ApiError> {
         others("video").chain(others("audio")).try_for_each(|media| decoded(&media).map(drop))?;
     }
     check_images(&images)?;
-    check_documents(&documents)
+    check_documents(&documents)?;
+    let (images, documents) = (images.len(), documents.len());
+    match family == Family::Claude && images + documents > MAX_IMAGES {
+        true => Err(of_the_model(&format!(
+            "messages: too many images and documents: {images} + {documents} > {MAX_IMAGES}"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Checks the number, the sizes and the formats of images.

@@ -28,7 +28,7 @@ pub(super) fn check_messages<'a>(
 ) -> Result<Vec<Turn<'a>>, ApiError> {
     let messages = body.objects("messages");
     // A prompt in place of a model has its own messages.
-    if messages.is_empty() && !route.model.contains(":prompt/") {
+    if messages.is_empty() && !route.is_prompt() {
         return Err(invalid(BEGIN));
     }
     let mut turns: Vec<Turn<'a>> = Vec::new();
@@ -55,18 +55,29 @@ pub(super) fn check_messages<'a>(
     if first.is_some_and(|turn| turn.role == "assistant") && !route.family().may_begin() {
         return Err(invalid(BEGIN));
     }
-    check_end(&turns, route.family())?;
+    check_ends(&turns, route)?;
     Ok(turns)
 }
 
 const BEGIN: &str = "A conversation must start with a user message. Try again with a conversation \
                      that starts with a user message.";
 
-/// Checks the last text of a conversation that ends with the assistant.
-fn check_end(turns: &[Turn<'_>], family: Family) -> Result<(), ApiError> {
+/// Checks that no turn of the assistant is a prefilled response that the model does not continue. New models of Claude
+/// take any turn of reasoning alone for such a response, even if the user follows.
+fn check_ends(turns: &[Turn<'_>], route: &Route) -> Result<(), ApiError> {
     let last = turns.last().filter(|turn| turn.role == "assistant");
+    let is_reasoning = |turn: &Turn<'_>| turn.blocks.iter().all(|it| it.has("reasoningContent"));
+    if last.is_some() && route.is_claude_since((4, 6))
+        || route.is_claude_since((5, 0)) && turns.iter().any(is_reasoning)
+    {
+        return Err(of_the_model(
+            "This model does not support assistant message prefill. The conversation must end with \
+             a user message.",
+        ));
+    }
     let text = last.and_then(|turn| turn.blocks.last()?.str("text"));
-    match family == Family::Claude && text.is_some_and(|text| text.ends_with(char::is_whitespace)) {
+    let ends_with_space = text.is_some_and(|text| text.ends_with(char::is_whitespace));
+    match route.family() == Family::Claude && ends_with_space {
         true => Err(of_the_model(
             "messages: final assistant content cannot end with trailing whitespace",
         )),
@@ -85,6 +96,10 @@ fn check_block(block: &Object<'_>, role: &str, route: &Route) -> Result<(), ApiE
     }
     if let Some(text) = block.str("text") {
         check_text(text, &block.path, route)?;
+    }
+    let cited = block.object("citationsContent").map(|cited| cited.objects("content"));
+    for part in cited.unwrap_or_default() {
+        check_text(part.str("text").unwrap_or_default(), &part.path, route)?;
     }
     for key in ["toolUse", "toolResult"] {
         if let Some(id) = block.object(key) {

@@ -55,12 +55,15 @@ pub fn check_request(body: &Value, route: &Route) -> Result<(), ApiError> {
     {
         return Err(guardrail.error("streamProcessingMode", Problem::Unknown));
     }
+    if route.is_prompt() {
+        config::check_prompt(&body)?;
+    }
     let family = route.family();
     config::check_config(&body, family)?;
     let turns = messages::check_messages(&body, route)?;
-    media::check_media(&body)?;
+    media::check_media(&body, family)?;
     tools::check_tools(&body, family)?;
-    calls::check_calls(&turns, &body, family)?;
+    calls::check_calls(&turns, &body, route)?;
     cache::check_cache_points(&body, family)?;
     thinking::check_fields(&body, family)
 }

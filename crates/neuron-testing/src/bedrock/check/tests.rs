@@ -370,3 +370,48 @@ fn thinking_of_claude_has_a_budget_and_forces_no_tool() {
          'enabled'",
     );
 }
+
+#[test]
+fn thinking_of_other_models_has_rules() {
+    let nova = "global.amazon.nova-2-lite-v1%3A0";
+    let effort = |effort: &str, config: Value| {
+        let fields = json!({"type": "enabled", "maxReasoningEffort": effort});
+        json!({
+            "additionalModelRequestFields": {"reasoningConfig": fields}, "inferenceConfig": config,
+        })
+    };
+    accepts_at(nova, effort("high", json!({"stopSequences": ["END"]})));
+    for (name, value) in [("maxTokens", json!(5)), ("temperature", json!(1)), ("topP", json!(1))] {
+        let expected = format!(
+            "The model returned the following errors: {name} cannot be used with maxReasoningEffort \
+             set to high."
+        );
+        refuses_at(nova, effort("high", json!({ name: value })), &expected);
+        accepts_at(nova, effort("medium", json!({ name: value })));
+    }
+    let flat = json!({"additionalModelRequestFields": {"reasoning_effort": "low"}});
+    accepts_at("openai.gpt-oss-120b-1%3A0", flat.clone());
+    refuses_at(
+        "global.openai.gpt-5.6-sol",
+        flat,
+        "The model returned the following errors: Unknown parameter: 'reasoning_effort'.",
+    );
+}
+
+#[test]
+fn prompt_defines_some_fields_itself() {
+    let prompt = "arn:aws:bedrock:eu-west-1:123456789012:prompt%2FABC%3A1";
+    accepts_at(prompt, json!({"promptVariables": {"name": {"text": "Ada"}}}));
+    for (field, fields) in [
+        ("inferenceConfig", json!({"inferenceConfig": {"maxTokens": 1}})),
+        ("system", json!({"system": [{"text": "a"}]})),
+        ("toolConfig", chosen(json!({"auto": {}}))),
+        ("additionalModelRequestFields", json!({"additionalModelRequestFields": {"top_k": 4}})),
+    ] {
+        let expected = format!(
+            "You can't include the {field} field in a request with a prompt from Prompt management. \
+             Remove {field} and try again."
+        );
+        refuses_at(prompt, fields, &expected);
+    }
+}

@@ -1,4 +1,4 @@
-//! Claude's rules for the fields that Bedrock passes on unchanged (`additionalModelRequestFields`).
+//! The models' rules for the fields that Bedrock passes on unchanged (`additionalModelRequestFields`).
 
 use serde_json::Value;
 
@@ -10,11 +10,17 @@ use crate::shape::{Problem, Wording as _, words};
 /// Smallest thinking budget, in tokens.
 const LEAST_BUDGET: u64 = 1024;
 
-/// Checks the additional fields of a request to Claude. Bedrock does not know the fields of other families.
+/// Checks the additional fields of a request to Claude, and the fields for thinking of GPT and Nova 2. Bedrock does not
+/// know the fields of a model.
 pub(super) fn check_fields(body: &Object<'_>, family: Family) -> Result<(), ApiError> {
     let Some(fields) = body.object("additionalModelRequestFields") else { return Ok(()) };
-    if family != Family::Claude {
-        return Ok(());
+    match family {
+        Family::Claude => {}
+        Family::Gpt if fields.has("reasoning_effort") => {
+            return Err(of_the_model("Unknown parameter: 'reasoning_effort'."));
+        }
+        Family::Nova => return check_effort(&fields, body),
+        _ => return Ok(()),
     }
     let is_known =
         |key: &str| words(Wording.shape("claude_fields"), "unchecked").any(|known| known == key);
@@ -29,6 +35,20 @@ pub(super) fn check_fields(body: &Object<'_>, family: Family) -> Result<(), ApiE
     }
     match fields.object("thinking") {
         Some(thinking) => check_thinking(&thinking, body, choice.as_ref()),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a request to Nova 2 with the highest effort sets neither a maximum of tokens nor the sampling.
+fn check_effort(fields: &Object<'_>, body: &Object<'_>) -> Result<(), ApiError> {
+    let effort = fields.object("reasoningConfig");
+    let is_high = effort.is_some_and(|effort| effort.str("maxReasoningEffort") == Some("high"));
+    let config = body.object("inferenceConfig").filter(|_| is_high);
+    let mut names = ["maxTokens", "temperature", "topP"].into_iter();
+    match config.and_then(|config| names.find(|name| config.has(name))) {
+        Some(name) => Err(of_the_model(&format!(
+            "{name} cannot be used with maxReasoningEffort set to high."
+        ))),
         None => Ok(()),
     }
 }

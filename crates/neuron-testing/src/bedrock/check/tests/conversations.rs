@@ -66,6 +66,16 @@ fn blank_texts_are_rejected() {
     for model in [CLAUDE, NOVA, "the-model"] {
         refuses_at(model, json!({"messages": [user(json!([text("hi"), text("")]))]}), blank);
     }
+    let cited = |said: &str| {
+        let cited = json!({"citationsContent": {"content": [text("a"), text(said)]}});
+        json!({"messages": [question(), assistant(json!([cited])), question()]})
+    };
+    accepts(cited("b"));
+    refuses(
+        cited(""),
+        "The text field in the ContentBlock object at messages.1.content.0.citationsContent.content.1 \
+         is blank. Add text to the text field, and try again.",
+    );
     let space = json!({"messages": [user(json!([text(" \n")]))]});
     claude_refuses(space.clone(), "messages: text content blocks must contain non-whitespace text");
     accepts_at(NOVA, space);
@@ -98,6 +108,9 @@ fn blocks_are_only_in_their_role() {
     refuses_block("user", reasoning.clone(), "reasoningContent");
     let source = json!({"text": "a"});
     refuses_block("assistant", json!({"document": {"name": "a", "source": source}}), "document");
+    let media = |format: &str| json!({"format": format, "source": {"bytes": "AAAA"}});
+    refuses_block("assistant", json!({"image": media("png")}), "image");
+    refuses_block("assistant", json!({"audio": media("mp3")}), "audio");
     refuses_block("system", reasoning, "reasoningContent");
     refuses(
         said(&[question(), assistant(json!([result("a")]))]),
@@ -266,7 +279,33 @@ fn reasoning_comes_back_unchanged() {
          again.",
     );
     let encrypted = json!({"reasoningContent": {"redactedContent": "AAAA"}});
-    accepts(json!({"messages": [question(), assistant(json!([encrypted])), question()]}));
+    let encrypted = json!({"messages": [question(), assistant(json!([encrypted])), question()]});
+    accepts(encrypted.clone());
+    accepts_at("global.openai.gpt-5.6-sol", encrypted.clone());
+    refuses_at(
+        "openai.gpt-oss-120b-1%3A0",
+        encrypted,
+        "This model doesn't support the reasoningContent field. Remove reasoningContent and try \
+         again.",
+    );
+}
+
+#[test]
+fn new_models_of_claude_continue_no_response() {
+    const SONNET_4_6: &str = "us.anthropic.claude-sonnet-4-6";
+    const SONNET_5: &str = "global.anthropic.claude-sonnet-5";
+    let expected = "The model returned the following errors: This model does not support assistant \
+                    message prefill. The conversation must end with a user message.";
+    let begun = json!({"messages": [question(), assistant(json!([text("So")]))]});
+    accepts(begun.clone());
+    accepts_at(NOVA, begun.clone());
+    refuses_at(SONNET_4_6, begun.clone(), expected);
+    refuses_at(SONNET_5, begun, expected);
+    let encrypted = json!({"reasoningContent": {"redactedContent": "AAAA"}});
+    let thought = |blocks| json!({"messages": [question(), assistant(blocks), question()]});
+    accepts_at(SONNET_4_6, thought(json!([encrypted])));
+    refuses_at(SONNET_5, thought(json!([encrypted, encrypted])), expected);
+    accepts_at(SONNET_5, thought(json!([encrypted, text("So.")])));
 }
 
 fn point(ttl: Option<&str>) -> Value {

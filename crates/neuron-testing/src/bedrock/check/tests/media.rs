@@ -45,6 +45,10 @@ fn number_of_media_is_limited() {
         about((0..6).map(|index| document(&format!("a{index}")))),
         "You can't include more than 5 documents in a request.",
     );
+    let documents = (0..5).map(|index| document(&format!("a{index}")));
+    let both = about(documents.chain(vec![image("png", PNG); 16]));
+    claude_refuses(both.clone(), "messages: too many images and documents: 16 + 5 > 20");
+    accepts_at(NOVA, both);
 }
 
 #[test]
