@@ -283,7 +283,7 @@ impl<P: Provider> Cassette<P> {
         if mode != CassetteMode::Record
             && let Some(outcome) = tape.take(&request, self.matching)
         {
-            return Ok(Found::Recording(outcome));
+            return Ok(Found::Recording(Box::new(outcome)));
         }
         match mode {
             CassetteMode::Replay => {
@@ -308,7 +308,7 @@ impl<P: Provider> Cassette<P> {
 
 /// A recorded response to replay, or the index at which to record a new exchange.
 enum Found {
-    Recording(Outcome),
+    Recording(Box<Outcome>),
     Place(Slot),
 }
 
