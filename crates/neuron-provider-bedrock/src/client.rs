@@ -432,7 +432,7 @@ impl Provider for Bedrock {
                 let is_known = THINKING_MODELS.iter().any(|start| self.model.starts_with(start));
                 let is_hidden = model.thinks_by_default() && !is_known;
                 // Every id begins with an empty text. An ARN has its model at the end, or nowhere.
-                let thinking_models = if is_hidden { &[""] } else { THINKING_MODELS };
+                let thinking_models: &[&str] = if is_hidden { &[""] } else { THINKING_MODELS };
                 ForcedCalls::NotWhileThinking { thinking_models }
             }
             _ if model.can_force_calls() => ForcedCalls::Accepted,
