@@ -432,7 +432,7 @@ impl Provider for Bedrock {
                 let is_known = THINKING_MODELS.iter().any(|start| self.model.starts_with(start));
                 let is_hidden = model.thinks_by_default() && !is_known;
                 // Every id begins with an empty text. An ARN has its model at the end, or nowhere.
-                let thinking_models = if is_hidden { &[""] } else { THINKING_MODELS };
+                let thinking_models: &[&str] = if is_hidden { &[""] } else { THINKING_MODELS };
                 ForcedCalls::NotWhileThinking { thinking_models }
             }
             _ if model.can_force_calls() => ForcedCalls::Accepted,
@@ -444,8 +444,6 @@ impl Provider for Bedrock {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt;
-
     use super::*;
 
     fn variables(values: [&str; 4]) -> Result<Bedrock, ProviderError> {
@@ -539,8 +537,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn invalid_region_is_an_error_before_a_key_is_loaded() {
+    #[tokio::test]
+    async fn invalid_region_is_an_error_before_a_key_is_loaded() {
         let source = KeySource::new(|| async {
             Err::<String, _>(ProviderError::Authentication("loaded".into()))
         });
@@ -548,9 +546,9 @@ mod tests {
         for (region, kind) in [("evil.example/", "InvalidRequest"), ("us-east-1", "Authentication")]
         {
             let client = Bedrock::new(region, "").key_source(source.clone());
-            let whole = client.complete_ref(request.view()).now_or_never().unwrap();
+            let whole = client.complete_ref(request.view()).await;
             assert_eq!(whole.unwrap_err().kind(), kind);
-            let streamed = client.complete_stream_ref(request.view()).now_or_never().unwrap();
+            let streamed = client.complete_stream_ref(request.view()).await;
             assert_eq!(streamed.unwrap_err().kind(), kind);
         }
     }

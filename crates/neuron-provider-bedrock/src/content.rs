@@ -107,7 +107,7 @@ impl Reader {
                 call => self.origin.raw(fields, call.map(|(call, _)| call)),
             });
         }
-        let portable = cited(&fields);
+        let portable = cited(&fields).filter(|said| !said.is_empty()).map(ContentBlock::Text);
         Some(self.origin.raw(fields, portable))
     }
 
@@ -185,11 +185,10 @@ pub(crate) fn is_of_server(call: &Map<String, Value>) -> bool {
     call.get("type").is_some_and(Value::is_string)
 }
 
-/// Returns the text of a block with citations.
-fn cited(fields: &Map<String, Value>) -> Option<ContentBlock> {
+/// Returns the text of a block with citations. Returns `None` for any other block.
+pub(crate) fn cited(fields: &Map<String, Value>) -> Option<String> {
     let parts = fields.get("citationsContent")?.get("content")?.as_array()?;
-    let said: String = parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
-    (!said.is_empty()).then_some(ContentBlock::Text(said))
+    Some(parts.iter().filter_map(|part| part.get("text")?.as_str()).collect())
 }
 
 fn text<'a>(fields: &'a Map<String, Value>, key: &str) -> Option<&'a str> {

@@ -13,12 +13,12 @@ use base64::engine::general_purpose::STANDARD;
 use neuron_http::ObjectInput;
 use neuron_types::{ContentBlock, DocumentSource, Message, ProviderError, Role};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::PROVIDER;
 use crate::block::{Block, ORIGIN, Own, OwnFields, Reasoning, ToolResult, ToolUse};
 use crate::cache::CachePoint;
-use crate::content::is_of_server;
+use crate::content::{cited, is_of_server};
 use crate::ids::Ids;
 use crate::media::{self, Files, MAX_DOCUMENTS, MAX_IMAGES};
 use crate::model::{Family, Model};
@@ -344,29 +344,26 @@ fn own<'a>(block: &ContentBlock, json: &'a Value, model: Model<'_>) -> Option<Ow
         Some(call) => block.as_tool_use().is_some() || call.as_object().is_some_and(is_of_server),
         None if fields.contains_key("reasoningContent") => model.reads_reasoning(),
         None if fields.contains_key("citationsContent") => {
-            return cited(fields).filter(|_| has_citations);
+            return with_citations(fields).filter(|_| has_citations);
         }
         None => true,
     };
     is_accepted.then_some(Cow::Borrowed(fields))
 }
 
-/// Returns a text with citations without its blank parts, which the API rejects. A stream may have a citation without a
-/// text. Returns `None` if no part is left.
-fn cited(fields: &Map<String, Value>) -> Option<OwnFields<'_>> {
+/// Returns a text with citations. Its parts are joined if one of them is blank, because the API rejects a blank part. A
+/// stream may have a citation without a text. Returns `None` if the whole text is blank.
+fn with_citations(fields: &Map<String, Value>) -> Option<OwnFields<'_>> {
+    let said = cited(fields).filter(|said| !said.trim().is_empty())?;
     let is_blank = |part: &Value| {
         part.get("text").and_then(Value::as_str).is_some_and(|text| text.trim().is_empty())
     };
     let parts = fields.get("citationsContent")?.get("content")?.as_array()?;
-    if parts.iter().all(is_blank) {
-        return None;
-    }
     let mut fields = Cow::Borrowed(fields);
     if parts.iter().any(is_blank)
         && let Some(cited) = fields.to_mut().get_mut("citationsContent")
-        && let Some(Value::Array(parts)) = cited.get_mut("content")
     {
-        parts.retain(|part| !is_blank(part));
+        cited["content"] = json!([{ "text": said }]);
     }
     Some(fields)
 }

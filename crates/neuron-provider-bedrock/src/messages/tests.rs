@@ -3,7 +3,6 @@
 use neuron_types::{
     CacheControl, CompletionRequest, ContentItem, EmbeddedResource, ImageSource, RequestRef,
 };
-use serde_json::json;
 
 use super::*;
 use crate::content::{Origin, Reader};
@@ -409,7 +408,7 @@ fn citations_are_sent_without_blank_texts() {
         json!({"citationsContent": {"content": parts, "citations": [{"title": "t"}]}})
     };
     for (texts, kept) in
-        [(&[""][..], None), (&["", " "], None), (&["", "b", " ", "c"], Some(["b", "c"]))]
+        [(&[""][..], None), (&["", " "][..], None), (&["", "b", " ", "c"][..], Some(["b c"]))]
     {
         let reader = Reader::new(Origin::new(Model::new(CLAUDE, ""), &[]));
         let mut content = vec![text("a")];
