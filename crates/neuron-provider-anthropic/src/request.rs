@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 use std::ops::Not;
 
-use neuron_http::{Fields, ObjectInput, Shortest, VendorFields, write_json};
+use neuron_http::{Fields, ObjectInput, Shortest, VendorFields, called_name, write_json};
 use neuron_types::{
-    CacheControl, CacheTtl, ContentBlock, ContentItem, ContextEdit, DocumentSource, ImageSource,
-    Message, ModelContent, ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role,
-    SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
+    CacheControl, CacheTtl, ContentBlock, ContentItem, ContextEdit, Message, ModelContent,
+    ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig,
+    ToolChoice, ToolDefinition,
 };
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -20,6 +20,9 @@ use serde_json::Value;
 use crate::echo::Echo;
 use crate::ids::Ids;
 use crate::metadata;
+use crate::open_calls::OpenCalls;
+use crate::source::{Source, document, image, image_at, pdf};
+use crate::thinking::thinking;
 
 /// Name of Anthropic in telemetry, and name of the API's JSON format in a [`ContentBlock::Raw`].
 pub(crate) const PROVIDER: &str = "anthropic";
@@ -104,7 +107,7 @@ fn write_fields(
     fields.some("system", (!system.is_empty()).then_some(system))?;
     // The other fields of `extra` come before the messages, which must be last.
     fields.rest_but("messages")?;
-    fields.entry("messages", &Messages(messages))
+    fields.entry("messages", &Messages { messages, tools: request.tools })
 }
 
 /// Returns the maximum number of output tokens. The API requires this number, and it must exceed the thinking budget.
@@ -118,27 +121,6 @@ fn max_tokens(request: RequestRef<'_>, settings: Settings<'_>) -> usize {
         }
         (None, _) => settings.max_tokens,
     }
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Thinking {
-    Enabled { budget_tokens: usize },
-    Disabled,
-    Adaptive,
-}
-
-fn thinking(request: RequestRef<'_>) -> Option<Thinking> {
-    // An explicit `thinking` takes precedence over the effort.
-    if request.thinking.is_none() && request.reasoning_effort == Some(ReasoningEffort::None) {
-        return Some(Thinking::Disabled);
-    }
-    Some(match request.thinking? {
-        ThinkingConfig::Enabled { budget_tokens } => Thinking::Enabled { budget_tokens },
-        ThinkingConfig::Disabled => Thinking::Disabled,
-        ThinkingConfig::Adaptive => Thinking::Adaptive,
-        _ => return None,
-    })
 }
 
 #[derive(Serialize)]
@@ -354,44 +336,80 @@ impl Serialize for System<'_> {
     }
 }
 
-struct Messages<'a>(&'a [Message]);
+struct Messages<'a> {
+    messages: &'a [Message],
+    tools: &'a [ToolDefinition],
+}
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct WireMessage<'a> {
+        struct WireMessage<C> {
             role: &'static str,
-            content: Content<'a>,
+            content: C,
         }
         // The id of a call depends on all earlier messages, so messages are entered in order.
-        let mut ids = Ids::new(self.0);
+        let mut ids = Ids::new(self.messages);
+        let open_calls = OpenCalls::new(self.messages);
+        let blank =
+            WireMessage { role: "user", content: [Block::Text { text: "[blank message]" }] };
+        let (mut last_role, mut is_blank) = (Role::Assistant, false);
         let mut sequence = serializer.serialize_seq(None)?;
-        for message in self.0 {
+        for message in self.messages {
             let role = match message.role {
                 Role::User => "user",
                 Role::Assistant => "assistant",
                 Role::System => "system",
             };
             ids.enter_message(message);
-            let content = Content { blocks: &message.content, ids: &ids };
-            // The API rejects messages without content.
-            if content.blocks().next().is_some() {
-                sequence.serialize_element(&WireMessage { role, content })?;
+            let names = Names { ids: &ids, tools: self.tools, open_calls: &open_calls };
+            let content = Content::of(message, names);
+            // Other vendors accept blank messages. Without this message, the conversation could begin with the model, or
+            // the model would continue its last response.
+            if is_blank && message.role == Role::Assistant {
+                sequence.serialize_element(&blank)?;
+                (last_role, is_blank) = (Role::User, false);
             }
+            // The API rejects messages without content.
+            if content.blocks().next().is_none() {
+                is_blank |= message.role == Role::User && last_role == Role::Assistant;
+                continue;
+            }
+            (last_role, is_blank) = (message.role, false);
+            sequence.serialize_element(&WireMessage { role, content })?;
+        }
+        if is_blank {
+            sequence.serialize_element(&blank)?;
         }
         sequence.end()
     }
 }
 
 #[derive(Clone, Copy)]
-struct Content<'a> {
+pub(crate) struct Content<'a> {
     blocks: &'a [ContentBlock],
-    ids: &'a Ids<'a>,
+    names: Names<'a>,
+}
+
+/// The ids and names of calls in the request.
+#[derive(Clone, Copy)]
+pub(crate) struct Names<'a> {
+    pub(crate) ids: &'a Ids<'a>,
+    pub(crate) tools: &'a [ToolDefinition],
+    pub(crate) open_calls: &'a OpenCalls<'a>,
 }
 
 impl<'a> Content<'a> {
-    fn blocks(self) -> impl Iterator<Item = Block<'a>> {
-        self.blocks.iter().filter_map(move |block| self::block(block, self.ids))
+    /// Returns the content of a message without thinking at its end. The API rejects a message that ends with thinking,
+    /// for example because the rest of the message is left out (<https://github.com/tailcallhq/forgecode/issues/2107>).
+    pub(crate) fn of(message: &'a Message, names: Names<'a>) -> Self {
+        let is_end = |block| self::block(block, names).is_some_and(|block| !block.is_thinking());
+        let end = message.content.iter().rposition(is_end).map_or(0, |last| last + 1);
+        Self { blocks: message.content.get(..end).unwrap_or_default(), names }
+    }
+
+    pub(crate) fn blocks(self) -> impl Iterator<Item = Block<'a>> {
+        self.blocks.iter().filter_map(move |block| self::block(block, self.names))
     }
 }
 
@@ -407,7 +425,7 @@ impl Serialize for Content<'_> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block<'a> {
+pub(crate) enum Block<'a> {
     Text {
         text: &'a str,
     },
@@ -425,7 +443,7 @@ enum Block<'a> {
     },
     ToolUse {
         id: &'a str,
-        name: &'a str,
+        name: Cow<'a, str>,
         input: ObjectInput<'a>,
     },
     ToolResult {
@@ -448,6 +466,21 @@ enum Block<'a> {
     Raw(Echo<'a>),
 }
 
+impl Block<'_> {
+    pub(crate) fn is_thinking(&self) -> bool {
+        match self {
+            Self::Thinking { .. } | Self::RedactedThinking { .. } => true,
+            Self::Raw(echo) => echo.is_thinking(),
+            _ => false,
+        }
+    }
+}
+
+/// Maximum number of characters in the name of a tool.
+///
+/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use>
+const MAX_NAME: usize = 128;
+
 /// Returns `true` if a text is empty or consists of white space. The API rejects such a text, even if a model wrote it.
 fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
@@ -455,7 +488,7 @@ fn is_blank(text: &str) -> bool {
 
 /// Converts a block for the request. Returns `None` if the API would reject the block, or if only another provider can
 /// read it.
-fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
+fn block<'a>(block: &'a ContentBlock, names: Names<'a>) -> Option<Block<'a>> {
     Some(match block {
         ContentBlock::Text(text) if is_blank(text) => return None,
         ContentBlock::Text(text) => Block::Text { text },
@@ -464,10 +497,11 @@ fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
         ContentBlock::Thinking { thinking, signature } => Block::Thinking { thinking, signature },
         ContentBlock::RedactedThinking { data } => Block::RedactedThinking { data },
         ContentBlock::ToolUse { id, name, input } => {
-            Block::ToolUse { id: ids.of(id), name, input: ObjectInput(input) }
+            let name = called_name(name, names.tools, MAX_NAME);
+            Block::ToolUse { id: names.ids.of(id), name, input: ObjectInput(input) }
         }
         ContentBlock::ToolResult { tool_use_id, content, is_error } => Block::ToolResult {
-            tool_use_id: ids.of(tool_use_id),
+            tool_use_id: names.ids.of(tool_use_id),
             content: Items { content, is_error: *is_error },
             is_error: *is_error,
         },
@@ -477,16 +511,17 @@ fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
         // The API rejects a blank text even in a raw block that it sent itself.
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => match block.as_text() {
             Some(text) if is_blank(text) => return None,
+            _ if names.open_calls.contains(json) => return None,
             _ => Block::Raw(Echo::new(block, json)),
         },
-        ContentBlock::Raw { portable, .. } => return self::block(portable.as_deref()?, ids),
+        ContentBlock::Raw { portable, .. } => return self::block(portable.as_deref()?, names),
         _ => return None,
     })
 }
 
 /// The content of a tool result, serialised as a list of blocks. For a failed call, the list has only texts and is
 /// never empty, because the API rejects anything else.
-struct Items<'a> {
+pub(crate) struct Items<'a> {
     content: &'a [ContentItem],
     is_error: bool,
 }
@@ -521,7 +556,7 @@ impl Items<'_> {
 }
 
 /// An item of a tool result, serialised as text.
-struct ItemText<'a>(&'a ContentItem);
+pub(crate) struct ItemText<'a>(&'a ContentItem);
 
 impl Serialize for ItemText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -537,51 +572,6 @@ impl Serialize for Items<'_> {
         }
         sequence.end()
     }
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Source<'a> {
-    Base64 { media_type: &'a str, data: &'a str },
-    Text { media_type: &'static str, data: &'a str },
-    Url { url: &'a str },
-}
-
-fn image(source: &ImageSource) -> Option<Source<'_>> {
-    Some(match source {
-        ImageSource::Base64 { media_type, data } => Source::Base64 { media_type, data },
-        ImageSource::Url { url } => image_at(url),
-        _ => return None,
-    })
-}
-
-/// Returns the source of an image with this URL. A `data:` URL becomes inline data.
-fn image_at(url: &str) -> Source<'_> {
-    match inline_image(url) {
-        Some((media_type, data)) => Source::Base64 { media_type, data },
-        None => Source::Url { url },
-    }
-}
-
-fn pdf(data: &str) -> Source<'_> {
-    Source::Base64 { media_type: "application/pdf", data }
-}
-
-/// Returns the media type and the base64 data of a `data:` URL, or `None` for any other URL. Other vendors accept
-/// `data:` URLs, but this API tries to download every URL.
-fn inline_image(url: &str) -> Option<(&str, &str)> {
-    let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
-    let media_type = kind.strip_suffix(";base64")?.split(';').next()?;
-    Some((media_type, data))
-}
-
-fn document(source: &DocumentSource) -> Option<Source<'_>> {
-    Some(match source {
-        DocumentSource::Base64Pdf { data } => pdf(data),
-        DocumentSource::PlainText { data } => Source::Text { media_type: "text/plain", data },
-        DocumentSource::Url { url } => Source::Url { url },
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -1,26 +1,40 @@
 //! Serialisation of tool calls of earlier responses in a request.
 
-use neuron_types::{ContentBlock, ToolCall};
+use std::borrow::Cow;
+
+use neuron_types::{ContentBlock, ToolCall, ToolDefinition};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// A function call of an earlier response whose arguments are truncated, or are not a JSON text. The call is sent back
-/// with valid arguments, because servers reject a conversation with an invalid call.
+use crate::message::called_name;
+
+/// A function call of an earlier response that the server would reject. Its arguments are truncated or are not a JSON
+/// text, the API does not accept its name, or it has no `call_id`, as on compatible servers. The call is sent back with
+/// valid values.
 pub(crate) struct RepairedCall<'a> {
     json: &'a Value,
+    id: &'a str,
     input: &'a Value,
+    name: Cow<'a, str>,
 }
 
 impl<'a> RepairedCall<'a> {
-    /// Returns the repaired call if `block` is a function call with invalid arguments. Returns `None` for any other
-    /// item, and for a call that can be sent back unchanged.
-    pub(crate) fn new(block: &'a ContentBlock, json: &'a Value) -> Option<Self> {
+    /// Returns the repaired call if `block` is a function call with an invalid value. Returns `None` for any other item,
+    /// and for a call that can be sent back unchanged.
+    pub(crate) fn new(
+        block: &'a ContentBlock,
+        json: &'a Value,
+        tools: &[ToolDefinition],
+    ) -> Option<Self> {
         let is_function = json.get("type").is_some_and(|kind| kind == "function_call");
         let call = block.as_tool_use().filter(|_| is_function)?;
         let text = json.get("arguments").and_then(Value::as_str).unwrap_or_default();
         let is_json = !text.trim().is_empty() && ToolCall::invalid_json(call.input).is_none();
-        (!is_json).then_some(Self { json, input: call.input })
+        let name = called_name(call.name, tools);
+        let has_id = json.get("call_id").is_some_and(|id| id == call.id);
+        let is_valid = is_json && has_id && name == call.name;
+        (!is_valid).then_some(Self { json, id: call.id, input: call.input, name })
     }
 }
 
@@ -28,9 +42,14 @@ impl Serialize for RepairedCall<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let fields = self.json.as_object().into_iter().flatten();
         let mut call = serializer.serialize_map(None)?;
-        for (key, value) in fields.filter(|(key, _)| *key != "arguments") {
-            call.serialize_entry(key, value)?;
+        for (key, value) in fields {
+            match key.as_str() {
+                "arguments" | "call_id" => {}
+                "name" => call.serialize_entry(key, &self.name)?,
+                _ => call.serialize_entry(key, value)?,
+            }
         }
+        call.serialize_entry("call_id", self.id)?;
         call.serialize_entry("arguments", &JsonText(self.input))?;
         call.end()
     }
