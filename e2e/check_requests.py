@@ -1,6 +1,7 @@
 """Checks the requests of our providers against the types of the vendors' clients.
 
 usage: check_requests.py <vendor> <file written by `neuron-e2e requests`>
+       check_requests.py <vendor> --pairs <file written by `neuron-e2e pairs`>
 """
 
 import copy
@@ -29,6 +30,10 @@ BODIES = {
     "/v1beta/models/*:batchEmbedContents": ("gemini_requests", "BatchEmbedContentsRequest"),
     "/model/*/converse": ("bedrock_requests", "ConverseRequest"),
     "/model/*/converse-stream": ("bedrock_requests", "ConverseStreamRequest"),
+    "/v1beta1/projects/my-project/locations/global/publishers/google/models/*:generateContent": (
+        "gemini_requests",
+        "GenerateContentRequest",
+    ),
     "/v1/embeddings": ("openai.types.embedding_create_params", "EmbeddingCreateParams"),
     "/api/chat": ("ollama._types", "ChatRequest"),
     "/api/embed": ("ollama._types", "EmbedRequest"),
@@ -285,6 +290,31 @@ def main(vendor, file):
     report.end(f"{checked} requests valid, {noticed} spoiled ones noticed")
 
 
+def check_pairs(vendor, file):
+    """Checks the requests of conversations that moved between wires.
+
+    There are many requests, and a mistake is usually in many of them. For each kind of problem,
+    only the shortest request is a failure of its own.
+    """
+    report = Report()
+    shortest, failed = {}, 0
+    with open(file, encoding="utf-8") as lines:
+        for count, line in enumerate(lines, 1):
+            request = json.loads(line)
+            found = [str(problem) for problem in problems_of(request)]
+            bad = [text for text in found if pattern_of(text) not in EXCEPTIONS[vendor]]
+            failed += bool(bad)
+            for text in bad:
+                known = shortest.get(pattern_of(text))
+                if known is None or len(line) < known[0]:
+                    shortest[pattern_of(text)] = (len(line), request, text)
+    for _, request, text in shortest.values():
+        with report.case(request["request"]):
+            valid([text], f"the body {json.dumps(request['body'])}")
+    report.passed = count - failed
+    report.end(f"{report.passed} moved conversations valid")
+
+
 def name_of(request):
     form, name = request["form"], request["request"]
     return f"{form}: {name}" + (", streamed" if request["stream"] else "")
@@ -339,4 +369,8 @@ def check_spoiled(requests, name, path, value, text):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    match sys.argv[1:]:
+        case [vendor, "--pairs", file]:
+            check_pairs(vendor, file)
+        case [vendor, file]:
+            main(vendor, file)

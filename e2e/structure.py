@@ -84,10 +84,31 @@ def of_a_union(value, members, path, without):
     if any(map(has_fields, members)):
         # Some unions also accept any object, and would then find no problem at all.
         members = [member for member in members if not takes_any_object(member)]
+    # Most values are valid, and their tag names the member, so that only this member is checked.
+    likely = (member for member in members if may_be_tagged(value, member))
+    if any(not problems(value, member, path, without) for member in likely):
+        return []
     found = [problems(value, member, path, without) for member in members]
     # A member that differs only in a key at its own level is more likely to be meant than a member
     # with another tag or another kind of JSON.
     return min(found, key=lambda each: (weight_at(path, each), len(each)))
+
+
+def may_be_tagged(value, member):
+    """Returns false if the `type` of a value belongs to another member of a union."""
+    tag = value.get("type") if isinstance(value, dict) else None
+    tags = tags_of(member) if isinstance(tag, str) and has_fields(member) else None
+    return tags is None or tag in tags
+
+
+@cache
+def tags_of(expected):
+    """Returns the texts that a type allows for the key `type`, or none if it allows any text."""
+    is_dict = typing_extensions.is_typeddict(expected)
+    fields = fields_of_dict(expected) if is_dict else fields_of_model(expected)
+    hint, _ = fields.get("type", (None, False))
+    is_literal = typing_extensions.get_origin(hint) is typing_extensions.Literal
+    return frozenset(typing_extensions.get_args(hint)) if is_literal else None
 
 
 def has_fields(expected):

@@ -141,7 +141,7 @@ pub(crate) const VENDORS: [Vendor; 5] = [
 ];
 
 /// Creates OpenAI's provider for the server at a URL.
-fn openai(url: &str) -> OpenAi {
+pub(crate) fn openai(url: &str) -> OpenAi {
     OpenAi::new(API_KEY).base_url(url).model(MODEL)
 }
 
@@ -156,10 +156,10 @@ fn bedrock(url: &str) -> Bedrock {
 }
 
 /// The future that starts a loopback server.
-type Starting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Server>>>>>;
+pub(crate) type Starting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Server>>>>>;
 
 /// Starts a server that sends these replies in order.
-fn start<V: vendor::Vendor>(
+pub(crate) fn start<V: vendor::Vendor>(
     builder: VendorServerBuilder<V>,
     replies: Vec<ServerReply>,
 ) -> Starting {
@@ -177,6 +177,8 @@ pub(crate) trait Server {
     fn remaining(&self) -> usize;
     /// Returns the requests that the server has received.
     fn requests(&self) -> Vec<RecordedRequest>;
+    /// Adds a reply to the end of the script.
+    fn push(&self, reply: ServerReply);
 }
 
 impl<V: vendor::Vendor> Server for VendorServer<V> {
@@ -190,5 +192,9 @@ impl<V: vendor::Vendor> Server for VendorServer<V> {
 
     fn requests(&self) -> Vec<RecordedRequest> {
         self.requests()
+    }
+
+    fn push(&self, reply: ServerReply) {
+        self.push(reply);
     }
 }

@@ -9,7 +9,9 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use neuron_testing::{AnthropicServer, BedrockServer, GeminiServer, OllamaServer, OpenAiServer, Reply};
+use neuron_testing::{
+    AnthropicServer, BedrockServer, GeminiServer, OllamaServer, OpenAiServer, Reply,
+};
 use neuron_types::ProviderError;
 use serde_json::json;
 use tokio::process::Command;

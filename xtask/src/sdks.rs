@@ -1,5 +1,6 @@
 //! The step `sdks`, which tests with the vendors' official Python clients. The clients call our loopback servers and
-//! check the requests of our providers. The scripts are in the folder `e2e`.
+//! check the requests of our providers. The step `pairs` moves many more conversations between the vendors. The scripts
+//! are in the folder `e2e`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -24,6 +25,9 @@ const CLIENTS: Program = Program {
     trial: &["-c", "import anthropic, boto3, google.genai, ollama, openai"],
 };
 
+/// Number of conversations that the step `sdks` moves between the vendors.
+const CONVERSATIONS: u64 = 500;
+
 /// Runs the scripts for every vendor. Returns an error that names the vendors whose scripts failed.
 ///
 /// If a prerequisite is missing, prints a message and returns `Ok`. With the environment variable `CI=true`, a missing
@@ -31,14 +35,8 @@ const CLIENTS: Program = Program {
 pub(crate) fn check() -> Result<(), String> {
     let scripts = process::root().join("e2e");
     let folder = workspace::members()?.target_directory;
-    let python = match CLIENTS.provide() {
-        Ok(python) => python,
-        Err(reason) => {
-            return prerequisites::not_checked(
-                "servers and requests against the vendors' clients",
-                &reason,
-            );
-        }
+    let Some(python) = clients("servers and requests against the vendors' clients")? else {
+        return Ok(());
     };
     let program = build()?;
     let mut failed = Vec::new();
@@ -57,10 +55,55 @@ pub(crate) fn check() -> Result<(), String> {
             failed.push(vendor);
         }
     }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("the clients of {} object", failed.join(" and ")))
+    objections(&failed)?;
+    move_conversations(&program, &python, 0, CONVERSATIONS)
+}
+
+/// Moves `count` conversations between the vendors, beginning with the seed `first`. Each request is checked by the
+/// vendor's client.
+pub(crate) fn pairs(first: u64, count: u64) -> Result<(), String> {
+    match clients("moved conversations against the vendors' clients")? {
+        Some(python) => move_conversations(&build()?, &python, first, count),
+        None => Ok(()),
+    }
+}
+
+/// Returns the Python program with the vendors' clients. Returns `None` if the program is missing, and prints that
+/// `what` is not checked.
+fn clients(what: &str) -> Result<Option<PathBuf>, String> {
+    match CLIENTS.provide() {
+        Ok(python) => Ok(Some(python)),
+        Err(reason) => prerequisites::not_checked(what, &reason).map(|()| None),
+    }
+}
+
+fn move_conversations(program: &Path, python: &Path, first: u64, count: u64) -> Result<(), String> {
+    let folder = workspace::members()?.target_directory.join("pairs");
+    let mut write = process::program(program);
+    write.arg("pairs").arg(&folder).args([first.to_string(), count.to_string()]);
+    process::run(write)?;
+    let script = process::root().join("e2e/check_requests.py");
+    // The checks take much longer than the conversations, so the vendors are checked at the same time.
+    let results = std::thread::scope(|scope| {
+        let checks = VENDORS.map(|vendor| {
+            let file = folder.join(format!("{vendor}-pairs.jsonl"));
+            let check = [script.clone(), vendor.into(), "--pairs".into(), file];
+            (vendor, scope.spawn(move || run_script(python, &check)))
+        });
+        checks.map(|(vendor, check)| (vendor, check.join().unwrap_or_default()))
+    });
+    for (vendor, (summary, _)) in &results {
+        println!("{vendor}: {summary}");
+    }
+    let failed = results.iter().filter(|(_, (_, passed))| !passed);
+    objections(&failed.map(|(vendor, _)| *vendor).collect::<Vec<_>>())
+}
+
+/// Returns an error with the names of the vendors whose scripts failed.
+fn objections(failed: &[&str]) -> Result<(), String> {
+    match failed {
+        [] => Ok(()),
+        _ => Err(format!("the clients of {} object", failed.join(" and "))),
     }
 }
 

@@ -39,6 +39,7 @@ const NIGHTLY: &[Step] = &[
     ("semver", semver),
     ("faults", || faults::check(Selection::All)),
     ("model", model),
+    ("pairs", pairs),
     ("fuzz", fuzz),
     ("others", others),
     ("pages", book::browser::check),
@@ -192,6 +193,11 @@ fn model() -> Result<(), String> {
     let first = days_since_1970() * 1_000_000;
     command.env("MODEL_FIRST", first.to_string()).env("MODEL_CASES", "1000000");
     process::run(command)
+}
+
+/// Moves 10,000 conversations between the vendors. Every day moves other conversations.
+fn pairs() -> Result<(), String> {
+    sdks::pairs(days_since_1970() * 10_000, 10_000)
 }
 
 /// Tests the properties of the parsers with random inputs. Every day tests other inputs.

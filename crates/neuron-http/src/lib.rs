@@ -28,6 +28,7 @@ mod endpoint;
 mod idle;
 mod transport;
 
+mod called_name;
 mod json_body;
 mod lenient;
 mod references;
@@ -51,6 +52,7 @@ mod secret;
 pub use answer_stream::{AnswerStream, Decoder, complete};
 pub use base_url::BaseUrl;
 pub use body::Body;
+pub use called_name::called_name;
 pub use client::HttpClient;
 pub use endpoint::Endpoint;
 pub use framing::{Framing, read_frame};

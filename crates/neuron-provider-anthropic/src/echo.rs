@@ -25,6 +25,12 @@ impl<'a> Echo<'a> {
         let call = block.as_tool_use().filter(|_| !json.get("input").is_some_and(Value::is_object));
         Self { json, input: call.map(|call| ObjectInput(call.input)), search }
     }
+
+    /// Returns `true` if the block is the model's reasoning.
+    pub(crate) fn is_thinking(&self) -> bool {
+        let kind = self.json.get("type").and_then(Value::as_str);
+        matches!(kind, Some("thinking" | "redacted_thinking"))
+    }
 }
 
 impl Serialize for Echo<'_> {

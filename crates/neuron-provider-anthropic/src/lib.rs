@@ -29,6 +29,11 @@
 //!   message omits the first model's reasoning and tool calls, because the calls must not run and the API rejects both
 //!   in the next request. A stream may have emitted them already.
 //! - A tool call gets a new id if it has none, or if an earlier call of the response has the same id.
+//! - A thinking budget is omitted in a turn that began without thinking, for example with another vendor's model. The API
+//!   rejects the budget until the turn ends.
+//! - After a pause ([`StopReason::PauseTurn`](neuron_types::StopReason::PauseTurn)), another provider or the user may
+//!   continue the conversation. A call of the server's own tool that was open at the pause is then omitted, because the
+//!   API rejects it without its result.
 //! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) includes cached tokens, which the API reports
 //!   separately.
 //! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and its
@@ -52,6 +57,9 @@
 //! | `search.rs` | the API's search for deferred tools |
 //! | `ids.rs` | ids of tool calls, including those of other vendors |
 //! | `echo.rs` | blocks of earlier responses in a request |
+//! | `open_calls.rs` | calls of the server's own tools that never got a result |
+//! | `source.rs` | images and documents in a request |
+//! | `thinking.rs` | the field `thinking` |
 //! | `response.rs` | responses |
 //! | `fallback.rs` | responses of two models |
 //! | `stream.rs` | streams |
@@ -72,10 +80,13 @@ mod error;
 mod fallback;
 mod ids;
 mod metadata;
+mod open_calls;
 mod request;
 mod response;
 mod search;
+mod source;
 mod stream;
+mod thinking;
 
 pub mod models;
 pub mod wire;

@@ -6,11 +6,13 @@
 
 mod tools;
 
-use neuron_http::{Fields, ObjectInput, Shortest, write_json};
+use std::borrow::Cow;
+
+use neuron_http::{Fields, ObjectInput, Shortest, called_name, write_json};
 use neuron_types::{
-    CacheControl, CacheTtl, ContentBlock, ContentItem, ContextEdit, DocumentSource, ImageSource,
-    Message, ModelContent, ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role,
-    SystemPrompt, ThinkingConfig, ToolChoice,
+    CacheControl, CacheTtl, ContentBlock, ContentItem, ContextEdit, Message, ModelContent,
+    ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig,
+    ToolChoice, ToolDefinition,
 };
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -20,7 +22,10 @@ use self::tools::Tools;
 use crate::echo::Echo;
 use crate::ids::Ids;
 use crate::metadata;
+use crate::open_calls::OpenCalls;
 use crate::search::Search;
+use crate::source::{Source, document, image, image_at, pdf};
+use crate::thinking::thinking;
 
 /// Name of Anthropic in telemetry, and name of the API's JSON format in a [`ContentBlock::Raw`].
 pub(crate) const PROVIDER: &str = "anthropic";
@@ -75,6 +80,7 @@ fn write_fields(
         "" => settings.model,
         model => model,
     };
+    let search = Search::of(&request, model);
     fields.entry("model", model)?;
     fields.entry("max_tokens", &max_tokens(request, settings))?;
     // False is the API's default, so `stream` is omitted unless it is true.
@@ -83,7 +89,7 @@ fn write_fields(
     fields.some("top_p", request.top_p.map(Shortest))?;
     let stops = request.stop_sequences;
     fields.some("stop_sequences", (!stops.is_empty()).then_some(stops))?;
-    fields.some("thinking", thinking(request))?;
+    fields.some("thinking", thinking(request, &search))?;
     fields.some("output_config", output_config(request))?;
     match edits(request).next() {
         None => {}
@@ -97,7 +103,6 @@ fn write_fields(
     // turn.
     fields
         .some("cache_control", conversation_cache(request, settings).as_ref().map(Cache::from))?;
-    let search = Search::of(&request, model);
     fields.some("tools", (!request.tools.is_empty()).then_some(Tools(&search)))?;
     fields.some("tool_choice", tool_choice(request))?;
     fields.some("container", metadata::container(request))?;
@@ -106,7 +111,7 @@ fn write_fields(
     fields.some("system", (!system.is_empty()).then_some(system))?;
     // The other fields of `extra` come before the messages, which must be last.
     fields.rest_but("messages")?;
-    fields.entry("messages", &Messages { messages, search: &search })
+    fields.entry("messages", &Messages { messages, tools: request.tools, search: &search })
 }
 
 /// Returns the maximum number of output tokens. The API requires this number, and it must exceed the thinking budget.
@@ -120,27 +125,6 @@ fn max_tokens(request: RequestRef<'_>, settings: Settings<'_>) -> usize {
         }
         (None, _) => settings.max_tokens,
     }
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Thinking {
-    Enabled { budget_tokens: usize },
-    Disabled,
-    Adaptive,
-}
-
-fn thinking(request: RequestRef<'_>) -> Option<Thinking> {
-    // An explicit `thinking` takes precedence over the effort.
-    if request.thinking.is_none() && request.reasoning_effort == Some(ReasoningEffort::None) {
-        return Some(Thinking::Disabled);
-    }
-    Some(match request.thinking? {
-        ThinkingConfig::Enabled { budget_tokens } => Thinking::Enabled { budget_tokens },
-        ThinkingConfig::Disabled => Thinking::Disabled,
-        ThinkingConfig::Adaptive => Thinking::Adaptive,
-        _ => return None,
-    })
 }
 
 #[derive(Serialize)]
@@ -329,18 +313,23 @@ impl Serialize for System<'_> {
 
 struct Messages<'a> {
     messages: &'a [Message],
+    tools: &'a [ToolDefinition],
     search: &'a Search<'a>,
 }
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct WireMessage<'a> {
+        struct WireMessage<C> {
             role: &'static str,
-            content: Content<'a>,
+            content: C,
         }
         // The id of a call depends on all earlier messages, so messages are entered in order.
         let mut ids = Ids::new(self.messages);
+        let open_calls = OpenCalls::new(self.messages);
+        let blank =
+            WireMessage { role: "user", content: [Block::Text { text: "[blank message]" }] };
+        let (mut last_role, mut is_blank) = (Role::Assistant, false);
         let mut sequence = serializer.serialize_seq(None)?;
         for message in self.messages {
             let role = match message.role {
@@ -349,26 +338,56 @@ impl Serialize for Messages<'_> {
                 Role::System => "system",
             };
             ids.enter_message(message);
-            let content = Content { blocks: &message.content, ids: &ids, search: self.search };
-            // The API rejects messages without content.
-            if content.blocks().next().is_some() {
-                sequence.serialize_element(&WireMessage { role, content })?;
+            let (tools, search) = (self.tools, self.search);
+            let names = Names { ids: &ids, tools, open_calls: &open_calls, search };
+            let content = Content::of(message, names);
+            // Other vendors accept blank messages. Without this message, the conversation could begin with the model, or
+            // the model would continue its last response.
+            if is_blank && message.role == Role::Assistant {
+                sequence.serialize_element(&blank)?;
+                (last_role, is_blank) = (Role::User, false);
             }
+            // The API rejects messages without content.
+            if content.blocks().next().is_none() {
+                is_blank |= message.role == Role::User && last_role == Role::Assistant;
+                continue;
+            }
+            (last_role, is_blank) = (message.role, false);
+            sequence.serialize_element(&WireMessage { role, content })?;
+        }
+        if is_blank {
+            sequence.serialize_element(&blank)?;
         }
         sequence.end()
     }
 }
 
 #[derive(Clone, Copy)]
-struct Content<'a> {
+pub(crate) struct Content<'a> {
     blocks: &'a [ContentBlock],
-    ids: &'a Ids<'a>,
-    search: &'a Search<'a>,
+    names: Names<'a>,
+}
+
+/// What the blocks of a request depend on: the ids and names of calls, and the tools that the API searches.
+#[derive(Clone, Copy)]
+pub(crate) struct Names<'a> {
+    pub(crate) ids: &'a Ids<'a>,
+    pub(crate) tools: &'a [ToolDefinition],
+    pub(crate) open_calls: &'a OpenCalls<'a>,
+    pub(crate) search: &'a Search<'a>,
 }
 
 impl<'a> Content<'a> {
-    fn blocks(self) -> impl Iterator<Item = Block<'a>> {
-        self.blocks.iter().filter_map(move |block| self::block(block, self.ids, self.search))
+    /// Returns the content of a message without thinking at its end. The API rejects a message that ends with thinking,
+    /// for example because the rest of the message is left out (<https://github.com/tailcallhq/forgecode/issues/2107>).
+    pub(crate) fn of(message: &'a Message, names: Names<'a>) -> Self {
+        let is_end = |block| self::block(block, names).is_some_and(|block| !block.is_thinking());
+        let end = message.content.iter().rposition(is_end).map_or(0, |last| last + 1);
+        Self { blocks: message.content.get(..end).unwrap_or_default(), names }
+    }
+
+    pub(crate) fn blocks(self) -> impl Iterator<Item = Block<'a>> {
+        self.blocks.iter().filter_map(move |block| self::block(block, self.names))
     }
 }
 
@@ -384,7 +403,7 @@ impl Serialize for Content<'_> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block<'a> {
+pub(crate) enum Block<'a> {
     Text {
         text: &'a str,
     },
@@ -402,7 +421,7 @@ enum Block<'a> {
     },
     ToolUse {
         id: &'a str,
-        name: &'a str,
+        name: Cow<'a, str>,
         input: ObjectInput<'a>,
     },
     ToolResult {
@@ -425,6 +444,21 @@ enum Block<'a> {
     Raw(Echo<'a>),
 }
 
+impl Block<'_> {
+    pub(crate) fn is_thinking(&self) -> bool {
+        match self {
+            Self::Thinking { .. } | Self::RedactedThinking { .. } => true,
+            Self::Raw(echo) => echo.is_thinking(),
+            _ => false,
+        }
+    }
+}
+
+/// Maximum number of characters in the name of a tool.
+///
+/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use>
+const MAX_NAME: usize = 128;
+
 /// Returns `true` if a text is empty or consists of white space. The API rejects such a text, even if a model wrote it.
 fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
@@ -432,11 +466,7 @@ fn is_blank(text: &str) -> bool {
 
 /// Converts a block for the request. Returns `None` if the API would reject the block, or if only another provider can
 /// read it.
-fn block<'a>(
-    block: &'a ContentBlock,
-    ids: &'a Ids<'_>,
-    search: &'a Search<'a>,
-) -> Option<Block<'a>> {
+fn block<'a>(block: &'a ContentBlock, names: Names<'a>) -> Option<Block<'a>> {
     Some(match block {
         ContentBlock::Text(text) if is_blank(text) => return None,
         ContentBlock::Text(text) => Block::Text { text },
@@ -445,10 +475,11 @@ fn block<'a>(
         ContentBlock::Thinking { thinking, signature } => Block::Thinking { thinking, signature },
         ContentBlock::RedactedThinking { data } => Block::RedactedThinking { data },
         ContentBlock::ToolUse { id, name, input } => {
-            Block::ToolUse { id: ids.of(id), name, input: ObjectInput(input) }
+            let name = called_name(name, names.tools, MAX_NAME);
+            Block::ToolUse { id: names.ids.of(id), name, input: ObjectInput(input) }
         }
         ContentBlock::ToolResult { tool_use_id, content, is_error } => Block::ToolResult {
-            tool_use_id: ids.of(tool_use_id),
+            tool_use_id: names.ids.of(tool_use_id),
             content: Items { content, is_error: *is_error },
             is_error: *is_error,
         },
@@ -458,19 +489,17 @@ fn block<'a>(
         // The API rejects a blank text even in a raw block that it sent itself.
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => match block.as_text() {
             Some(text) if is_blank(text) => return None,
-            _ if search.omits(json) => return None,
-            _ => Block::Raw(Echo::new(block, json, search)),
+            _ if names.search.omits(json) || names.open_calls.contains(json) => return None,
+            _ => Block::Raw(Echo::new(block, json, names.search)),
         },
-        ContentBlock::Raw { portable, .. } => {
-            return self::block(portable.as_deref()?, ids, search);
-        }
+        ContentBlock::Raw { portable, .. } => return self::block(portable.as_deref()?, names),
         _ => return None,
     })
 }
 
 /// The content of a tool result, serialised as a list of blocks. For a failed call, the list has only texts and is
 /// never empty, because the API rejects anything else.
-struct Items<'a> {
+pub(crate) struct Items<'a> {
     content: &'a [ContentItem],
     is_error: bool,
 }
@@ -505,7 +534,7 @@ impl Items<'_> {
 }
 
 /// An item of a tool result, serialised as text.
-struct ItemText<'a>(&'a ContentItem);
+pub(crate) struct ItemText<'a>(&'a ContentItem);
 
 impl Serialize for ItemText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -521,51 +550,6 @@ impl Serialize for Items<'_> {
         }
         sequence.end()
     }
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Source<'a> {
-    Base64 { media_type: &'a str, data: &'a str },
-    Text { media_type: &'static str, data: &'a str },
-    Url { url: &'a str },
-}
-
-fn image(source: &ImageSource) -> Option<Source<'_>> {
-    Some(match source {
-        ImageSource::Base64 { media_type, data } => Source::Base64 { media_type, data },
-        ImageSource::Url { url } => image_at(url),
-        _ => return None,
-    })
-}
-
-/// Returns the source of an image with this URL. A `data:` URL becomes inline data.
-fn image_at(url: &str) -> Source<'_> {
-    match inline_image(url) {
-        Some((media_type, data)) => Source::Base64 { media_type, data },
-        None => Source::Url { url },
-    }
-}
-
-fn pdf(data: &str) -> Source<'_> {
-    Source::Base64 { media_type: "application/pdf", data }
-}
-
-/// Returns the media type and the base64 data of a `data:` URL, or `None` for any other URL. Other vendors accept
-/// `data:` URLs, but this API tries to download every URL.
-fn inline_image(url: &str) -> Option<(&str, &str)> {
-    let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
-    let media_type = kind.strip_suffix(";base64")?.split(';').next()?;
-    Some((media_type, data))
-}
-
-fn document(source: &DocumentSource) -> Option<Source<'_>> {
-    Some(match source {
-        DocumentSource::Base64Pdf { data } => pdf(data),
-        DocumentSource::PlainText { data } => Source::Text { media_type: "text/plain", data },
-        DocumentSource::Url { url } => Source::Url { url },
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 //! - The results of tools form a content of their own. In a content that also has other parts, the API would take them
 //!   for the model's own words (<https://github.com/pydantic/pydantic-ai/issues/4210>).
 //! - A system message becomes a content of the user, because contents have no system role.
+//! - A conversation that ends with the model gets a content of the user, because the API rejects it without
+//!   (<https://github.com/crewAIInc/crewAI/pull/6973>).
 
 use neuron_http::ObjectInput;
 use neuron_types::{ContentBlock, DocumentSource, Message, ProviderError, Role};
@@ -164,6 +166,14 @@ pub(crate) fn contents<'a>(
         contents.iter_mut().for_each(Content::sign);
     }
     Ok(contents)
+}
+
+/// Adds a content of the user if the conversation ends with the model, as after a response of another vendor that is
+/// paused. The API rejects such a conversation.
+pub(crate) fn end_with_user(contents: &mut Vec<Content<'_>>) {
+    if contents.last().is_some_and(|last| last.role == "model") {
+        contents.push(Content { role: "user", parts: vec![Part::Text { text: "Continue." }] });
+    }
 }
 
 fn is_result(block: &ContentBlock) -> bool {

@@ -39,6 +39,7 @@
 //!   and `input_tokens` is then 0.
 //! - The API accepts images only as bytes, and documents only as text. A plain text document is appended to the
 //!   message's text. Any other document and an image URL are errors.
+//!   In the result of a tool, both become a short text such as `[image]`.
 //! - The text of a failed tool result begins with `Error:`, because the API has no field for failures.
 //! - A tool call cannot be forced, so [`ToolChoice::Required`](neuron_types::ToolChoice::Required) and
 //!   [`Specific`](neuron_types::ToolChoice::Specific) are errors.

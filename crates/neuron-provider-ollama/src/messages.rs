@@ -104,7 +104,9 @@ impl ResultText<'_> {
         self.content.iter().filter_map(|item| match item.for_model() {
             ModelContent::Text(text) => Some(Cow::Borrowed(text)),
             // Images are sent in the field `images`.
-            ModelContent::Image { .. } | ModelContent::ImageUrl { .. } => None,
+            ModelContent::Image { .. } => None,
+            ModelContent::ImageUrl { url } if base64_of_url(url).is_some() => None,
+            // An image that would have to be downloaded becomes a text, because an error would end every later turn.
             _ => Some(Cow::Owned(item.to_string())),
         })
     }

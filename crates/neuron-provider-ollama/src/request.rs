@@ -8,8 +8,8 @@
 
 use neuron_http::{Shortest, write_json};
 use neuron_types::{
-    ContentBlock, ContentItem, DocumentSource, ImageSource, ProviderError, ReasoningEffort,
-    RequestRef, ResponseFormat, ThinkingConfig, ToolChoice,
+    ContentBlock, DocumentSource, ProviderError, ReasoningEffort, RequestRef, ResponseFormat,
+    ThinkingConfig, ToolChoice,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -119,27 +119,14 @@ fn check(request: RequestRef<'_>) -> Result<(), ProviderError> {
 
 fn check_block(block: &ContentBlock) -> Result<(), ProviderError> {
     match block {
-        ContentBlock::Image { source } => check_image(source),
+        ContentBlock::Image { source } if bare_base64(source).is_none() => Err(invalid(
+            "Ollama fetches no images: send the bytes as ImageSource::Base64 instead of a URL",
+        )),
         ContentBlock::Document { source: DocumentSource::PlainText { .. } } => Ok(()),
         ContentBlock::Document { .. } => Err(invalid(
             "Ollama reads no documents but plain text: send their text as DocumentSource::PlainText",
         )),
-        ContentBlock::ToolResult { content, .. } => {
-            content.iter().try_for_each(|item| match item {
-                ContentItem::Image { source } => check_image(source),
-                _ => Ok(()),
-            })
-        }
         _ => Ok(()),
-    }
-}
-
-fn check_image(source: &ImageSource) -> Result<(), ProviderError> {
-    match bare_base64(source) {
-        Some(_) => Ok(()),
-        None => Err(invalid(
-            "Ollama fetches no images: send the bytes as ImageSource::Base64 instead of a URL",
-        )),
     }
 }
 

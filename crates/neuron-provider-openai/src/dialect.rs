@@ -69,6 +69,9 @@ pub struct Dialect {
     /// Set if the ids of tool calls must have exactly nine letters and digits, as Mistral requires. Any other id, such
     /// as one from another vendor's model, is then replaced.
     pub short_call_ids: bool,
+    /// Maximum number of characters in the id of a tool call. A longer id, such as one from another vendor's server, is
+    /// then replaced.
+    pub longest_call_id: usize,
     /// Names of request fields that the server rejects. The client omits these fields, unless
     /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) contains them.
     pub left_out: &'static [&'static str],
@@ -208,6 +211,7 @@ impl Dialect {
             strict_tools: true,
             forced_calls: ForcedCalls::Accepted,
             short_call_ids: false,
+            longest_call_id: usize::MAX,
             left_out: &[],
             overflow_words: &[],
             unknown_model_words: &[],
@@ -235,18 +239,21 @@ impl Dialect {
 
     /// Returns the id of a tool call in the format that the server requires. If
     /// [`short_call_ids`](Self::short_call_ids) is set, an id of another format is replaced by a hash of nine
-    /// characters.
+    /// characters. An id with more characters than [`longest_call_id`](Self::longest_call_id) is replaced too.
     pub(crate) fn call_id<'a>(&self, id: &'a str) -> Cow<'a, str> {
         const LENGTH: usize = 9;
         const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
         let is_short = id.len() == LENGTH && id.chars().all(|c| c.is_ascii_alphanumeric());
-        if !self.short_call_ids || is_short {
+        if is_short || !self.short_call_ids && id.chars().count() <= self.longest_call_id {
             return id.into();
         }
         // FNV-1a is a stable hash. A call and its result must keep equal ids in every request. Five bits make a digit.
         let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
+        if !self.short_call_ids {
+            return format!("call_{hash:016x}").into();
+        }
         let digit = |place: usize| DIGITS.iter().cycle().nth((hash >> (5 * place)) as usize % 32);
         (0..LENGTH).filter_map(digit).map(|digit| char::from(*digit)).collect()
     }
@@ -276,6 +283,7 @@ impl fmt::Debug for Dialect {
             .field("strict_tools", &self.strict_tools)
             .field("forced_calls", &self.forced_calls)
             .field("short_call_ids", &self.short_call_ids)
+            .field("longest_call_id", &self.longest_call_id)
             .field("left_out", &self.left_out)
             .field("overflow_words", &self.overflow_words)
             .field("unknown_model_words", &self.unknown_model_words)

@@ -380,22 +380,9 @@ impl Serialize for Calls<'_> {
     }
 }
 
-/// Returns the name to send for a called tool. The name of an existing tool is unchanged.
-///
-/// Models sometimes call tools that do not exist, with invalid names such as `functions.look`. The API would then
-/// reject every later request of the conversation. In such a name, each invalid character is replaced with `_`. A long
-/// name is truncated, and an empty name becomes `unnamed`.
+/// Returns the name to send for a called tool, of at most 64 characters.
 pub(crate) fn called_name<'a>(name: &'a str, tools: &[ToolDefinition]) -> Cow<'a, str> {
-    const MOST: usize = 64;
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let is_name = !name.is_empty() && name.len() <= MOST && name.chars().all(is_allowed);
-    // Compatible servers may accept other names, so the names of existing tools are kept.
-    if is_name || tools.iter().any(|tool| tool.name == name) {
-        return name.into();
-    }
-    let allowed = name.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(MOST);
-    let name: String = allowed.collect();
-    if name.is_empty() { "unnamed".into() } else { name.into() }
+    neuron_http::called_name(name, tools, 64)
 }
 
 #[cfg(test)]

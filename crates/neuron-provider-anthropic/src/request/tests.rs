@@ -3,8 +3,8 @@
 
 use neuron_testing::anthropic::check_request;
 use neuron_types::{
-    CompletionRequest, ContextManagement, EmbeddedResource, RequestRef, ResourceLink, SystemBlock,
-    ToolAnnotations, ToolDefinition,
+    CompletionRequest, ContextManagement, DocumentSource, EmbeddedResource, ImageSource,
+    RequestRef, ResourceLink, SystemBlock, ToolAnnotations, ToolDefinition,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -257,10 +257,11 @@ fn assistant_blocks_are_mapped() {
         signature: signature.into(),
     };
     model(
-        vec![thinking("hm", "sig"), thinking("", "sig2")],
+        vec![thinking("hm", "sig"), thinking("", "sig2"), text("a")],
         json!([
             {"type": "thinking", "thinking": "hm", "signature": "sig"},
             {"type": "thinking", "thinking": "", "signature": "sig2"},
+            {"type": "text", "text": "a"},
         ]),
     );
     model(
@@ -268,8 +269,8 @@ fn assistant_blocks_are_mapped() {
         json!([{"type": "text", "text": "a"}]),
     );
     model(
-        vec![ContentBlock::RedactedThinking { data: "xyz".into() }],
-        json!([{"type": "redacted_thinking", "data": "xyz"}]),
+        vec![ContentBlock::RedactedThinking { data: "xyz".into() }, text("a")],
+        json!([{"type": "redacted_thinking", "data": "xyz"}, {"type": "text", "text": "a"}]),
     );
     model(
         vec![ContentBlock::Compaction { content: "so far".into() }],

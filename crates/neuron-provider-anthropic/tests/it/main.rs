@@ -7,3 +7,4 @@ mod properties;
 mod round_trips;
 mod sent;
 mod support;
+mod switching;

@@ -183,7 +183,9 @@ fn events(content: &[Value], more: &BTreeMap<String, Value>) -> String {
 
 proptest! {
     #[test]
-    fn response_is_unchanged_by_round_trip(blocks in blocks(), more in more()) {
+    fn response_is_unchanged_by_round_trip(mut blocks in blocks(), more in more()) {
+        // The API does not accept thinking at the end of a message.
+        blocks.push(json!({"type": "text", "text": "end"}));
         let answer = read(&Value::from(blocks.clone()), more.clone());
         let back = written(&answer);
         prop_assert_eq!(back.as_array().unwrap().len(), blocks.len());

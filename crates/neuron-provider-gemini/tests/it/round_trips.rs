@@ -92,7 +92,8 @@ fn written(message: &Message) -> (Vec<Value>, Vec<Value>) {
     let parts = |index: usize| body["contents"][index]["parts"].as_array().cloned();
     let is_empty = message.content.is_empty();
     let ids = parts(2).unwrap_or_default().into_iter();
-    let ids = ids.map(|part| part["functionResponse"]["id"].clone()).collect();
+    // A conversation without results gets another content of the user.
+    let ids = ids.filter_map(|part| Some(part.get("functionResponse")?["id"].clone())).collect();
     (if is_empty { Vec::new() } else { parts(1).unwrap() }, ids)
 }
 

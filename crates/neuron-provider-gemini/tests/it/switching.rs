@@ -115,6 +115,17 @@ async fn returning_conversation_keeps_signatures_and_ids() {
     assert_eq!(contents[2]["parts"][1]["functionResponse"].get("id"), None);
 }
 
+/// Gemini rejected a conversation that ended with the paused response of another vendor.
+#[tokio::test]
+async fn paused_response_of_another_vendor_is_continued() {
+    let server = GeminiServer::start(["Here."]).await.unwrap();
+    let provider = Gemini::new(GeminiServer::API_KEY).base_url(server.url());
+    let messages = vec![Message::user("hi"), Message::assistant("Let me see.")];
+    provider.complete(talk(messages)).await.unwrap();
+    let last = json!({"role": "user", "parts": [{"text": "Continue."}]});
+    assert_eq!(server.bodies()[0]["contents"][2], last);
+}
+
 /// The server rejects the signature of another model, and ids for models before Gemini 3.
 #[tokio::test]
 async fn turn_continues_with_another_model() {

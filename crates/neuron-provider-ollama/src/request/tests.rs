@@ -3,8 +3,8 @@
 
 use neuron_testing::ollama::check_chat_request;
 use neuron_types::{
-    CompletionRequest, ContextEdit, ContextManagement, EmbeddedResource, Message, RequestRef,
-    ResourceLink, Role, SystemBlock, SystemPrompt, ToolCall, ToolDefinition,
+    CompletionRequest, ContentItem, ContextEdit, ContextManagement, EmbeddedResource, ImageSource,
+    Message, RequestRef, ResourceLink, Role, SystemBlock, SystemPrompt, ToolCall, ToolDefinition,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -313,6 +313,17 @@ fn tool_results_with_audio_and_resources_are_mapped() {
     );
 }
 
+/// A tool's image at a URL ended the conversation with an error in every later turn.
+#[test]
+fn image_url_in_a_tool_result_becomes_a_text() {
+    let picture = ContentItem::Image { source: url() };
+    check_message(
+        Role::User,
+        vec![result("c1", vec![said("a"), picture], false)],
+        json!({"role": "tool", "content": "a\n[image]", "tool_call_id": "c1"}),
+    );
+}
+
 #[test]
 fn raw_json_is_unchanged_and_foreign_blocks_portable() {
     let rest =
@@ -389,8 +400,6 @@ fn inexpressible_content_error_names_the_fix() {
     let user = |block| talk(vec![Message { role: Role::User, content: vec![block] }]);
     let no_url = "Ollama fetches no images: send the bytes as ImageSource::Base64 instead of a URL";
     check_error(user(ContentBlock::Image { source: url() }).view(), no_url);
-    let picture = ContentItem::Image { source: url() };
-    check_error(user(result("c1", vec![said("a"), picture], false)).view(), no_url);
     let foreign = raw("openai", json!({}), Some(ContentBlock::Image { source: url() }));
     check_error(user(foreign).view(), no_url);
     for source in [

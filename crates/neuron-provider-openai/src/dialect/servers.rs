@@ -12,6 +12,8 @@ impl Dialect {
             documentation: "https://platform.openai.com/docs/api-reference/chat",
             key_variable: "OPENAI_API_KEY",
             system_role: SystemRole::Developer,
+            // https://github.com/openclaw/openclaw/pull/875. The Responses API accepts 64 characters.
+            longest_call_id: 40,
             ..Self::new("https://api.openai.com/v1")
         }
     }

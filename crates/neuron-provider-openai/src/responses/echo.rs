@@ -1,53 +1,60 @@
 //! Serialisation of tool calls of earlier responses in a request.
 
-use neuron_types::{ContentBlock, ToolCall};
+use std::borrow::Cow;
+
+use neuron_types::{ContentBlock, ToolCall, ToolDefinition};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::search::Search;
+use crate::message::called_name;
 
-/// A function call of an earlier response that is not sent back unchanged. Servers reject a conversation with a call whose
-/// arguments are truncated or are not a JSON text. A namespace that does not exist in the request is left out.
-pub(crate) struct EchoedCall<'a> {
+/// A function call of an earlier response that the server would reject. Its arguments are truncated or are not a JSON
+/// text, the API does not accept its name, it has no `call_id`, as on compatible servers, or its namespace does not exist
+/// in the request. The call is sent back with valid values.
+pub(crate) struct RepairedCall<'a> {
     json: &'a Value,
-    /// The arguments, if those in `json` are invalid.
-    repaired: Option<&'a Value>,
+    id: &'a str,
+    input: &'a Value,
+    name: Cow<'a, str>,
     strips_namespace: bool,
 }
 
-impl<'a> EchoedCall<'a> {
-    /// Returns the call if `block` is a function call that needs a change. Returns `None` for any other item, and for a
-    /// call that can be sent back unchanged.
+impl<'a> RepairedCall<'a> {
+    /// Returns the repaired call if `block` is a function call with an invalid value. Returns `None` for any other item,
+    /// and for a call that can be sent back unchanged.
     pub(crate) fn new(
         block: &'a ContentBlock,
         json: &'a Value,
+        tools: &[ToolDefinition],
         search: &Search<'_>,
     ) -> Option<Self> {
         let is_function = json.get("type").is_some_and(|kind| kind == "function_call");
         let call = block.as_tool_use().filter(|_| is_function)?;
         let text = json.get("arguments").and_then(Value::as_str).unwrap_or_default();
         let is_json = !text.trim().is_empty() && ToolCall::invalid_json(call.input).is_none();
-        let repaired = (!is_json).then_some(call.input);
+        let name = called_name(call.name, tools);
+        let has_id = json.get("call_id").is_some_and(|id| id == call.id);
         let strips_namespace = search.strips_namespace(json);
-        let is_changed = repaired.is_some() || strips_namespace;
-        is_changed.then_some(Self { json, repaired, strips_namespace })
+        let is_valid = is_json && has_id && name == call.name && !strips_namespace;
+        (!is_valid).then_some(Self { json, id: call.id, input: call.input, name, strips_namespace })
     }
 }
 
-impl Serialize for EchoedCall<'_> {
+impl Serialize for RepairedCall<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut call = serializer.serialize_map(None)?;
         for (key, value) in self.json.as_object().into_iter().flatten() {
             match key.as_str() {
-                "arguments" if self.repaired.is_some() => {}
+                "arguments" | "call_id" => {}
                 "namespace" if self.strips_namespace => {}
+                "name" => call.serialize_entry(key, &self.name)?,
                 _ => call.serialize_entry(key, value)?,
             }
         }
-        if let Some(input) = self.repaired {
-            call.serialize_entry("arguments", &JsonText(input))?;
-        }
+        call.serialize_entry("call_id", self.id)?;
+        call.serialize_entry("arguments", &JsonText(self.input))?;
         call.end()
     }
 }

@@ -19,8 +19,9 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use self::tools::Tools;
-use super::echo::{EchoedCall, JsonText};
+use super::echo::{JsonText, RepairedCall};
 use super::search::Search;
+use crate::dialect::Dialect;
 use crate::message::{self, DataUrl, FILE_NAME, ToolText, is_own_fields};
 use crate::request::{PROVIDER, Settings, effort, has_tools};
 
@@ -182,11 +183,11 @@ impl Serialize for Input<'_> {
                     }
                 }
                 Role::Assistant => {
-                    for item in assistant_items(message, self.request, self.search, dialect.name) {
+                    for item in assistant_items(message, self.request, self.search, dialect) {
                         items.serialize_element(&item)?;
                     }
                 }
-                Role::User => write_user(&mut items, message, before, dialect.name)?,
+                Role::User => write_user(&mut items, message, before, dialect)?,
             }
             if message.role == Role::Assistant {
                 before = Some(message);
@@ -207,14 +208,14 @@ struct InputMessage<C> {
 enum Item<'a> {
     /// The JSON of a [`ContentBlock::Raw`] in the format of the API, sent unchanged.
     Own(&'a Value),
-    Echoed(EchoedCall<'a>),
+    Repaired(RepairedCall<'a>),
     Text {
         role: &'static str,
         content: &'a str,
     },
     Call {
         r#type: &'static str,
-        call_id: &'a str,
+        call_id: Cow<'a, str>,
         name: Cow<'a, str>,
         arguments: JsonText<'a>,
     },
@@ -235,7 +236,7 @@ fn assistant_items<'a>(
     message: &'a Message,
     request: RequestRef<'a>,
     search: &'a Search<'a>,
-    vendor: &'a str,
+    dialect: &'a Dialect,
 ) -> impl Iterator<Item = Item<'a>> {
     let stores = request.extra.and_then(|extra| extra.get("store")?.as_bool());
     let is_kept = move |item: &Item<'_>| match item {
@@ -245,7 +246,7 @@ fn assistant_items<'a>(
     let tools = request.tools;
     let items = move || {
         let blocks = message.content.iter();
-        let items = blocks.filter_map(move |block| item(block, tools, search, vendor));
+        let items = blocks.filter_map(move |block| item(block, tools, search, dialect));
         items.filter(is_kept)
     };
     // Only reasoning follows the last item of another type, so everything after that item is omitted.
@@ -268,17 +269,14 @@ fn item<'a>(
     block: &'a ContentBlock,
     tools: &[ToolDefinition],
     search: &Search<'_>,
-    vendor: &str,
+    dialect: &Dialect,
 ) -> Option<Item<'a>> {
-    if let ContentBlock::Raw { provider, json, .. } = block
-        && provider == vendor
-        && is_item(json)
-    {
+    if let Some(json) = own_item(block, dialect.name) {
         if search.omits(json) {
             return None;
         }
-        let echoed = EchoedCall::new(block, json, search);
-        return Some(echoed.map_or(Item::Own(json), Item::Echoed));
+        let repaired = RepairedCall::new(block, json, tools, search);
+        return Some(repaired.map_or(Item::Own(json), Item::Repaired));
     }
     match block.portable()? {
         ContentBlock::Text(text) | ContentBlock::Compaction { content: text } => {
@@ -286,11 +284,21 @@ fn item<'a>(
         }
         ContentBlock::ToolUse { id, name, input } => Some(Item::Call {
             r#type: "function_call",
-            call_id: id,
+            call_id: dialect.call_id(id),
             name: message::called_name(name, tools),
             arguments: JsonText(input),
         }),
         // The API accepts only its own reasoning, so reasoning of other providers is dropped.
+        _ => None,
+    }
+}
+
+/// Returns the JSON of a raw block of `vendor` that is an item of the Responses API. Returns `None` for any other block.
+fn own_item<'a>(block: &'a ContentBlock, vendor: &str) -> Option<&'a Value> {
+    match block {
+        ContentBlock::Raw { provider, json, .. } if provider == vendor => {
+            Some(json).filter(|json| is_item(json))
+        }
         _ => None,
     }
 }
@@ -309,16 +317,22 @@ fn write_user<S: SerializeSeq>(
     items: &mut S,
     message: &Message,
     before: Option<&Message>,
-    vendor: &str,
+    dialect: &Dialect,
 ) -> Result<(), S::Error> {
     // Tool results come first, because they answer the calls of the previous message.
     for block in &message.content {
         if let Some(ContentBlock::ToolResult { tool_use_id, content, is_error }) = block.portable()
         {
-            let is_custom = before.is_some_and(|before| is_custom(before, tool_use_id, vendor));
+            let own = before.and_then(|before| own_call(before, tool_use_id, dialect.name));
+            let is_custom = own
+                .is_some_and(|own| own.get("type").is_some_and(|kind| kind == "custom_tool_call"));
             items.serialize_element(&CallOutput {
                 r#type: if is_custom { "custom_tool_call_output" } else { "function_call_output" },
-                call_id: tool_use_id,
+                // The server knows the id of its own call.
+                call_id: match own {
+                    Some(_) => tool_use_id.into(),
+                    None => dialect.call_id(tool_use_id),
+                },
                 output: Output { content, is_error: *is_error },
             })?;
         }
@@ -361,13 +375,12 @@ impl Serialize for UserContent<'_> {
     }
 }
 
-/// Returns `true` if `message` contains a call of a custom tool with the id `id`. The results of custom tools have
-/// their own item type.
-fn is_custom(message: &Message, id: &str, vendor: &str) -> bool {
-    message.content.iter().any(|block| {
-        let custom = message::own_part(block, vendor, &["custom_tool_call"]);
-        custom.is_some() && block.as_tool_use().is_some_and(|call| call.id == id)
-    })
+/// Returns the JSON of the vendor's own call with the id `id` in `message`. Returns `None` if the call is not the
+/// vendor's own. The results of custom tools have their own item type.
+fn own_call<'a>(message: &'a Message, id: &str, vendor: &str) -> Option<&'a Value> {
+    let mut blocks = message.content.iter();
+    let block = blocks.find(|block| block.as_tool_use().is_some_and(|call| call.id == id))?;
+    own_item(block, vendor)
 }
 
 /// The types of content parts that a user message may contain.
@@ -376,7 +389,7 @@ const PARTS: [&str; 4] = ["input_text", "input_image", "input_file", "input_audi
 #[derive(Serialize)]
 struct CallOutput<'a> {
     r#type: &'static str,
-    call_id: &'a str,
+    call_id: Cow<'a, str>,
     output: Output<'a>,
 }
 

@@ -158,3 +158,51 @@ async fn returning_conversation_keeps_provider_specific_content() {
     assert!(sent.contains(r#""encrypted_content":"enc""#), "{sent}");
     assert!(sent.contains("Fine."), "{sent}");
 }
+
+fn called(id: &str, name: &str) -> Vec<Message> {
+    let call = ContentBlock::ToolUse { id: id.into(), name: name.into(), input: json!({}) };
+    vec![
+        Message::user("hi"),
+        Message { role: Role::Assistant, content: vec![call] },
+        results(&[id]),
+    ]
+}
+
+/// OpenAI rejected ids of more than 40 characters, which servers of other vendors create.
+#[tokio::test]
+async fn long_call_id_of_another_vendor_is_replaced() {
+    for api in APIS {
+        let server = start(["Fine."]).await;
+        let id = "x".repeat(86);
+        api.provider(server.url()).complete(talk(called(&id, "look"))).await.unwrap();
+        let body = server.bodies()[0].to_string();
+        let hash = "call_1bd78a6282a74d1d";
+        assert_eq!(body.matches(hash).count(), 2, "{body}");
+    }
+}
+
+/// The model called a tool that does not exist. The Responses API rejected its own item in every later request.
+#[tokio::test]
+async fn own_call_with_an_invalid_name_is_accepted_back() {
+    let server =
+        start([Reply::tool_calls([("call_1", "look up", json!({}))]), Reply::text("Fine.")]).await;
+    let provider = Api::Responses.provider(server.url());
+    let mut request = talk(vec![Message::user("hi")]);
+    let message = provider.complete_ref(request.view()).await.unwrap().message;
+    request.messages.extend([message, results(&["call_1"])]);
+    provider.complete_ref(request.view()).await.unwrap();
+    assert_eq!(server.bodies()[1]["input"][1]["name"], "look_up");
+}
+
+/// Compatible servers send the id of a call only in `id`. The next request had no `call_id` then.
+#[tokio::test]
+async fn own_call_without_call_id_is_accepted_back() {
+    let server = start([Reply::tool_calls([("", "look", json!({}))]), Reply::text("Fine.")]).await;
+    let provider = Api::Responses.provider(server.url());
+    let mut request = talk(vec![Message::user("hi")]);
+    let message = provider.complete_ref(request.view()).await.unwrap().message;
+    let id = message.tool_uses().next().unwrap().id.to_owned();
+    request.messages.extend([message, results(&[&id])]);
+    provider.complete_ref(request.view()).await.unwrap();
+    assert_eq!(server.bodies()[1]["input"][1]["call_id"], id);
+}

@@ -15,9 +15,13 @@ pub(super) fn output_items(response: &CompletionResponse, encrypted: Option<&str
     let content = response.message.content.iter().enumerate();
     let mut items: Vec<Value> =
         content.filter_map(|(index, block)| item(response, index, block, encrypted)).collect();
-    // Only the last item of an incomplete response has the status `incomplete`.
+    // Only the last item of an incomplete response has the status `incomplete`. According to the types of OpenAI's SDK,
+    // an image has no such status.
+    let has_status =
+        |item: &&mut Value| item.get("type").is_some_and(|kind| kind != "image_generation_call");
     if incomplete_reason(&response.stop_reason).is_some()
-        && let Some(status) = items.last_mut().and_then(|item| item.get_mut("status"))
+        && let Some(last) = items.last_mut().filter(has_status)
+        && let Some(status) = last.get_mut("status")
     {
         *status = "incomplete".into();
     }

@@ -28,7 +28,10 @@ pub(super) fn check_messages(body: &Object<'_>, betas: &[&str]) -> Result<(), Ap
     if first.is_some_and(|turn| turn.role == "assistant") {
         return Err(invalid("messages: first message must use the \"user\" role"));
     }
-    check_calls(&turns)
+    check_calls(&turns)?;
+    check_server_calls(&turns)?;
+    let thinking = body.object("thinking").and_then(|thinking| thinking.str("type"));
+    if thinking == Some("enabled") { check_thinking(&turns) } else { Ok(()) }
 }
 
 /// Consecutive messages of one role. Anthropic treats such messages as one message.
@@ -69,6 +72,13 @@ fn check_message(
         )));
     }
     blocks.iter().try_for_each(|block| check_block(block, role, betas))?;
+    // Source: https://github.com/tailcallhq/forgecode/issues/2107.
+    if blocks.last().is_some_and(is_thinking) {
+        return Err(invalid(format!(
+            "{}: The final block in an assistant message cannot be `thinking`.",
+            message.path
+        )));
+    }
     let last_text = text.or_else(|| blocks.last()?.str("text"));
     if may_be_empty && last_text.is_some_and(|text| text.ends_with(char::is_whitespace)) {
         return Err(invalid(
@@ -97,6 +107,57 @@ fn check_calls(turns: &[Turn<'_>]) -> Result<(), ApiError> {
         }
     }
     check_open(caller, &open)
+}
+
+/// Returns `true` if a block is the model's reasoning.
+fn is_thinking(block: &Object<'_>) -> bool {
+    matches!(block.str("type"), Some("thinking" | "redacted_thinking"))
+}
+
+/// Checks that the current turn begins with thinking, which the API requires if thinking has a budget. The current turn
+/// is everything after the last message of the user that has more than results of tools.
+///
+/// Source: <https://github.com/n8n-io/n8n/issues/22550>.
+fn check_thinking(turns: &[Turn<'_>]) -> Result<(), ApiError> {
+    let is_prompt = |turn: &Turn<'_>| {
+        let is_said = |block: &Object<'_>| block.str("type") != Some("tool_result");
+        turn.role != "assistant" && (turn.blocks.is_empty() || turn.blocks.iter().any(is_said))
+    };
+    let start = turns.iter().rposition(is_prompt).map_or(0, |last| last + 1);
+    let current = turns.get(start..).unwrap_or_default();
+    let is_open = current.last().is_some_and(|turn| turn.role == "user");
+    let first = current.iter().find(|turn| turn.role == "assistant");
+    match first.and_then(|turn| turn.blocks.first()).filter(|_| is_open) {
+        Some(block) if !is_thinking(block) => Err(invalid(format!(
+            "{}: Expected `thinking` or `redacted_thinking`, but found `{}`. When `thinking` is enabled, a final \
+             `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and \
+             `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this \
+             requirement, disable `thinking`.",
+            block.at("type"),
+            block.str("type").unwrap_or_default(),
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that every call of a server's tool has its result in the same turn. The last turn may end between a call and
+/// its result, because the request continues it.
+///
+/// Source: <https://github.com/gsd-build/gsd-2/issues/2869>.
+fn check_server_calls(turns: &[Turn<'_>]) -> Result<(), ApiError> {
+    let over = turns.split_last().map_or(&[][..], |(_, over)| over);
+    for turn in over.iter().filter(|turn| turn.role == "assistant") {
+        let answered = |id: &str| turn.blocks.iter().any(|it| it.str("tool_use_id") == Some(id));
+        let mut calls = turn.ids("server_tool_use", "id");
+        if let Some((call, id)) = calls.find(|(_, id)| !answered(id)) {
+            let (name, index) = (call.str("name").unwrap_or_default(), turn.last);
+            return Err(invalid(format!(
+                "messages.{index}: `{name}` tool use with id `{id}` was found without a corresponding \
+                 `{name}_tool_result` block"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that a turn begins with a result for every call id in `open`, and has no results of other calls.

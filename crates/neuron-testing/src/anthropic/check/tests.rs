@@ -518,6 +518,55 @@ fn invalid_tools_are_rejected() {
 }
 
 #[test]
+fn call_of_a_servers_tool_needs_its_result_in_the_same_turn() {
+    let call = json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}});
+    let found = json!({"type": "web_search_tool_result", "tool_use_id": "s1", "content": []});
+    let open = "messages.1: `web_search` tool use with id `s1` was found without a corresponding \
+                `web_search_tool_result` block";
+    refuses_answer(call.clone(), open);
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let model = |block: &Value| json!({"role": "assistant", "content": [block]});
+    let late = json!([user("hi"), model(&call), user("go on"), model(&found), user("thanks")]);
+    refuses_messages(late, open);
+    let continued = json!([user("hi"), model(&call), model(&found), user("thanks")]);
+    let paused = json!([user("hi"), model(&call)]);
+    for messages in [continued, paused] {
+        accepts(json!({"messages": messages}));
+    }
+}
+
+#[test]
+fn answer_must_not_end_with_thinking() {
+    refuses_answer(
+        json!({"type": "thinking", "thinking": "hm", "signature": "s"}),
+        "messages.1: The final block in an assistant message cannot be `thinking`.",
+    );
+}
+
+#[test]
+fn turn_with_a_thinking_budget_begins_with_thinking() {
+    let thought = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+    let with_budget = |messages: Value| {
+        let thinking = json!({"type": "enabled", "budget_tokens": 1024});
+        with(json!({"messages": messages, "thinking": thinking}))
+    };
+    let begun = called(json!([call("a")]), json!([result("a")]));
+    let error = check_request(&with_budget(begun.clone()), &[]).unwrap_err();
+    assert!(error.message.starts_with(
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`."
+    ));
+    let text = json!({"type": "text", "text": "and?"});
+    for messages in [
+        called(json!([thought, call("a")]), json!([result("a")])),
+        called(json!([call("a")]), json!([result("a"), text])),
+        json!([{"role": "user", "content": "hi"}]),
+    ] {
+        assert_eq!(check_request(&with_budget(messages), &[]), Ok(()));
+    }
+    accepts(json!({"messages": begun}));
+}
+
+#[test]
 fn invalid_tool_choices_are_rejected() {
     let tools = json!([{"name": "a", "input_schema": {"type": "object"}}]);
     refuses(

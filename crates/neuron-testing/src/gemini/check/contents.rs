@@ -53,6 +53,19 @@ pub(super) fn check_contents<'a>(
     }
 }
 
+/// Checks that the conversation does not end with the model.
+///
+/// Source: <https://github.com/crewAIInc/crewAI/pull/6973>, with the error text of
+/// <https://github.com/songquanpeng/one-api/issues/836>.
+pub(super) fn check_end(contents: &[Content<'_>]) -> Result<(), ApiError> {
+    let text =
+        "Please ensure that multiturn requests ends with a user role or a function response.";
+    match contents.last().is_some_and(|last| last.is_model) {
+        true => Err(invalid(text)),
+        false => Ok(()),
+    }
+}
+
 /// Checks the parts of a content, and returns them.
 fn check_parts<'a>(content: &Object<'a>, route: &Route) -> Result<Vec<Object<'a>>, ApiError> {
     let parts = content.objects("parts");

@@ -60,7 +60,8 @@ pub fn check_request(body: &Value, route: &Route) -> Result<(), ApiError> {
     tools::check_tools(&body, route)?;
     check_cache(&body)?;
     calls::check_calls(&contents, route)?;
-    signatures::check_signatures(&contents, route)
+    signatures::check_signatures(&contents, route)?;
+    contents::check_end(&contents)
 }
 
 /// Rejects fields that only the other platform has. `shape` is the name of the object's shape.

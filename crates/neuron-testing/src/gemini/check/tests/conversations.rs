@@ -64,6 +64,14 @@ fn lacks_signature(contents: &[Value], name: &str, position: usize) {
 }
 
 #[test]
+fn conversation_must_end_with_the_user() {
+    refuses_contents(
+        &[question(), model(json!([text("Let me see.")]))],
+        "Please ensure that multiturn requests ends with a user role or a function response.",
+    );
+}
+
+#[test]
 fn signed_calls_with_their_responses_are_accepted() {
     let first = model(json!([text("Let me look."), signed(call("1", "f")), call("2", "g")]));
     let results = user(json!([result("1", "f"), result("2", "g")]));
@@ -74,7 +82,8 @@ fn signed_calls_with_their_responses_are_accepted() {
     // The extra content of the user begins a new turn.
     let unsigned = model(json!([call("1", "f")]));
     accepts_contents(&[question(), unsigned, user(json!([result("1", "f")])), question()]);
-    let two_texts = [question(), question(), model(json!([text("a")])), model(json!([text("b")]))];
+    let two_texts =
+        [question(), model(json!([text("a")])), model(json!([text("b")])), question(), question()];
     accepts_contents(&two_texts);
 }
 
