@@ -179,7 +179,7 @@ impl Generator {
         let content = (0..count)
             .map(|_| {
                 // Half of the items are texts.
-                let kind = self.random.below(ITEMS * 2).checked_sub(ITEMS).unwrap_or_default();
+                let kind = self.random.below(ITEMS * 2).saturating_sub(ITEMS);
                 item(self.mark(), kind)
             })
             .collect();

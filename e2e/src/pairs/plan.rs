@@ -117,7 +117,7 @@ impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plain(mark) => write!(f, "words {mark}"),
-            Self::Unicode(mark) => write!(f, "  ünï 🦀 {mark} ﷽\u{200d}\n"),
+            Self::Unicode(mark) => writeln!(f, "  ünï 🦀 {mark} ﷽\u{200d}"),
             Self::Escaped(mark) => write!(f, "\"\\{mark}\t\u{1}</a>$ref{{\r\n"),
             Self::Long(mark) => write!(f, "{mark} {}", "lorem ipsum ".repeat(300)),
             Self::Blank => f.write_str(" \n"),
@@ -277,7 +277,9 @@ pub(crate) fn smaller(plan: &Plan) -> Vec<Plan> {
                     });
                 };
                 for part in 0..answer.parts.len() {
-                    add(&|answer| drop(answer.parts.remove(part)));
+                    add(&|answer| {
+                        answer.parts.remove(part);
+                    });
                 }
                 for result in 0..answer.results.len() {
                     add(&|answer| drop(answer.results.remove(result)));
