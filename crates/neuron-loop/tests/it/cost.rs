@@ -261,9 +261,12 @@ async fn cost_is_kept_while_a_run_waits() {
     }
 }
 
+/// The source of a cost, and the cost.
+type Noted = (&'static str, Option<Cost>);
+
 /// A hook that logs the costs that it receives.
 #[derive(Clone, Default)]
-struct Costs(Arc<Mutex<Vec<(&'static str, Option<Cost>)>>>);
+struct Costs(Arc<Mutex<Vec<Noted>>>);
 
 impl Costs {
     fn note(&self, what: &'static str, usage: &TokenUsage) {
