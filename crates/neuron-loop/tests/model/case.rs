@@ -259,6 +259,10 @@ impl EngineFault {
 
 /// The reaction of the provider to one model call.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a case has few replies, and most of them are answers"
+)]
 pub(crate) enum Reply {
     Answers(Answer),
     Fails { fault: ProviderFault, waits: usize },
