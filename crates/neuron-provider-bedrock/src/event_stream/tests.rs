@@ -50,10 +50,10 @@ fn event(name: &str, payload: &[u8]) -> Vec<u8> {
     frame(&[text(":message-type", "event"), text(":event-type", name)].concat(), payload)
 }
 
-/// Returns the frames in chunks of bytes.
-fn decode<'b>(
-    chunks: impl IntoIterator<Item = &'b [u8]>,
-) -> Result<Vec<Vec<u8>>, (Vec<Vec<u8>>, String)> {
+type Frames = Vec<Vec<u8>>;
+
+/// Returns the frames in chunks of bytes, or the frames before an error and its text.
+fn decode<'b>(chunks: impl IntoIterator<Item = &'b [u8]>) -> Result<Frames, (Frames, String)> {
     let mut framing = EventStreamFraming::default();
     let mut frames = Vec::new();
     let mut keep = |frame: &[u8]| {
