@@ -201,12 +201,12 @@ fn oldest_files_of_results_beyond_the_limits_become_texts() {
     };
     let first = user(vec![text("hi"), png()]);
     for (over, number) in [(0, 19), (1, 20), (3, 22)] {
-        let messages = [&[first.clone()], &turns(number, &tool_png)[..]].concat();
+        let messages = [std::slice::from_ref(&first), &turns(number, &tool_png)[..]].concat();
         let expected: Vec<_> = (0..number).map(|index| index >= over).collect();
         assert_eq!(outputs(sent(CLAUDE, &messages), "image"), expected);
     }
     let first = user(vec![text("hi"), pdf()]);
-    let messages = [&[first.clone()], &turns(6, &tool_pdf)[..]].concat();
+    let messages = [std::slice::from_ref(&first), &turns(6, &tool_pdf)[..]].concat();
     let messages = sent(CLAUDE, &messages);
     // The names of the other documents do not change.
     assert_eq!(messages[12]["content"][0]["toolResult"]["content"][0], sent_pdf(7));
