@@ -175,6 +175,27 @@ class Driver:
             equal(vectors, means["embeddings"], "the vectors")
             tokens = answer.usage_metadata.prompt_token_count
             equal(tokens, means["prompt_tokens"], "the tokens")
+        config["title"] = "a title"
+        config["auto_truncate"] = True
+        with self.report.case(f"{case['case']}, at Vertex AI"):
+            # The client sends `embedContent` for one content, and `batchEmbedContents` for two.
+            contents = [{"parts": [{"text": text}]} for text in means["input"]]
+            answer = self.vertex(case).models.embed_content(
+                model=MODEL, contents=contents, config=config
+            )
+            vectors = [each.values for each in answer.embeddings]
+            equal(vectors, means["embeddings"], "the vectors")
+            tokens = answer.usage_metadata.prompt_token_count
+            equal(tokens, means["prompt_tokens"], "the tokens")
+        with self.report.case(f"{case['case']}, predicted at Vertex AI"):
+            # The client sends `predict` for a model that is not from Gemini.
+            answer = self.vertex(case).models.embed_content(
+                model=self.servers.model, contents=means["input"], config=config
+            )
+            vectors = [each.values for each in answer.embeddings]
+            equal(vectors, means["embeddings"], "the vectors")
+            tokens = sum(each.statistics.token_count for each in answer.embeddings)
+            equal(tokens, means["prompt_tokens"], "the tokens")
 
     def right_requests(self):
         """Checks that the server accepts all requests that the client can send."""

@@ -56,7 +56,8 @@ pub(crate) fn cases(vendor: &Vendor) -> Result<Vec<Case>, Error> {
         }
     }
     if vendor.embedder.is_some() {
-        cases.push(embeddings(vendor.embeddings));
+        cases.push(embeddings("one vector", 1, vendor.embeddings));
+        cases.push(embeddings("two vectors", 2, vendor.embeddings));
     }
     // The Python code creates the requests of these two cases. The server has no replies for invalid requests, so it
     // must reject them itself.
@@ -85,14 +86,15 @@ fn broken(api: &str, name: &str, record: ErrorRecord) -> Case {
     }
 }
 
-/// Returns a case with two embedding vectors. The client requests the same vectors `times` times.
-fn embeddings(times: usize) -> Case {
-    let response = embedding();
+/// Returns a case with up to two embedding vectors. The client requests the same vectors `times` times.
+fn embeddings(name: &str, count: usize, times: usize) -> Case {
+    let mut response = embedding();
+    response.embeddings.truncate(count);
     Case {
-        name: "two vectors".into(),
+        name: name.into(),
         replies: vec![response.clone(); times].into_iter().map(Into::into).collect(),
         means: json!({
-            "input": ["one", "two"],
+            "input": ["one", "two"].into_iter().take(count).collect::<Vec<_>>(),
             "embeddings": response.embeddings,
             "prompt_tokens": response.usage.prompt_tokens,
         }),

@@ -100,8 +100,8 @@ pub(crate) const VENDORS: [Vendor; 5] = [
             refused: &["no thinking", "no effort"],
         }],
         embedder: Some(|url| BoxedEmbeddingProvider::new(gemini(url))),
-        // Once over plain HTTP, and once with the client.
-        embeddings: 2,
+        // Once over plain HTTP, once with the client, and twice with the client at Vertex AI.
+        embeddings: 4,
         own_requests: 14,
         start: |replies| start(GeminiServer::builder().models([MODEL, GEMINI_MODEL]), replies),
     },

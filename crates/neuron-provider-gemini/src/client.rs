@@ -250,23 +250,16 @@ impl Gemini {
         Ok(AnswerStream::new(body, ChunkDecoder::new(self.origin(request)), secret).into())
     }
 
-    /// Requests the vectors of all texts, one batch after the other.
+    /// Requests the vectors of one batch of the texts of `request`.
     async fn vectors(
         &self,
+        method: embed::Method,
         request: &EmbeddingRequest,
+        texts: &[String],
     ) -> Result<EmbeddingResponse, ProviderError> {
-        let model = embed::model_of(request);
-        let mut all = EmbeddingResponse { model: model.to_owned(), ..Default::default() };
-        for texts in request.input.chunks(embed::MAX_TEXTS) {
-            let body = embed::write(request, texts)?;
-            let body = self.post(model, "batchEmbedContents", body).await?.read().await?;
-            let batch = embed::read(&body, texts.len(), self.endpoint.secret())?;
-            all.embeddings.extend(batch.embeddings);
-            let (sum, usage) = (&mut all.usage, batch.usage);
-            sum.prompt_tokens = sum.prompt_tokens.saturating_add(usage.prompt_tokens);
-            sum.total_tokens = sum.total_tokens.saturating_add(usage.total_tokens);
-        }
-        Ok(all)
+        let body = embed::write(method, request, texts)?;
+        let reply = self.post(embed::model_of(request), method.name(), body).await?;
+        embed::read(method, &reply.read().await?, texts.len(), self.endpoint.secret())
     }
 
     /// Returns a client with the current access token. Returns `self` if there is no source of tokens, and the error of
@@ -329,25 +322,37 @@ impl Provider for Gemini {
     }
 }
 
-/// Creates embeddings with Google AI. A request without texts is not sent, and has an empty response.
+/// Creates embeddings. A request without texts is not sent, and has an empty response.
 ///
-/// The API accepts 100 texts per request. More texts are sent in several requests, one after the other, and the response
-/// has the vectors of all texts and the sum of their usage. If one of these requests fails, the call returns its error.
-/// The vectors of the earlier requests are lost then, although they are charged. The [timeout](Gemini::timeout) applies
-/// to each request.
+/// If the API does not accept all texts in one request, they are sent in several requests, one after the other. The
+/// response has the vectors of all texts and the sum of their usage. If one of these requests fails, the call returns
+/// its error. The vectors of the earlier requests are lost then, although they are charged. The
+/// [timeout](Gemini::timeout) applies to each request.
 ///
-/// The fields of [`EmbeddingRequest::extra`] are sent with each text, for example `taskType`. A client of
-/// [Vertex AI](Gemini::vertex) returns an error, because Vertex AI has another API for embeddings.
+/// | platform | model | method | texts per request |
+/// |---|---|---|---|
+/// | Google AI | all | `batchEmbedContents` | 100 |
+/// | Vertex AI | names with `gemini` | `embedContent` for one text, else `batchEmbedContents` | 100 |
+/// | Vertex AI | open models, which are names with `maas` | `embedContent` | 1 |
+/// | Vertex AI | others, such as `text-embedding-005` | `predict` | 250, with 20,000 bytes in total |
+///
+/// The fields of [`EmbeddingRequest::extra`] are sent as settings of each text, for example `taskType` and `title`. On
+/// Vertex AI they become fields of `embedContentConfig`. In a `predict` request, the fields of a text are set in each
+/// text, and other fields such as `autoTruncate` in `parameters`.
 impl EmbeddingProvider for Gemini {
     async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
-        if self.platform != Platform::GoogleAi {
-            return Err(EmbeddingError::InvalidRequest(
-                "embeddings of Vertex AI are not supported: use Gemini::new, with a key of Google AI"
-                    .into(),
-            ));
+        let model = embed::model_of(&request).to_owned();
+        let mut all = EmbeddingResponse { model, ..Default::default() };
+        for (method, texts) in embed::batches(&self.platform, &request) {
+            let client = self.with_current_key().await?;
+            let answer = client.vectors(method, &request, texts).await;
+            let batch = answer.map_err(|error| client.endpoint.secret().redact_error(error))?;
+            all.embeddings.extend(batch.embeddings);
+            let (sum, usage) = (&mut all.usage, batch.usage);
+            sum.prompt_tokens = sum.prompt_tokens.saturating_add(usage.prompt_tokens);
+            sum.total_tokens = sum.total_tokens.saturating_add(usage.total_tokens);
         }
-        let answer = self.vectors(&request).await;
-        answer.map_err(|error| self.endpoint.secret().redact_error(error).into())
+        Ok(all)
     }
 
     fn embedding_info(&self) -> ProviderInfo<'_> {

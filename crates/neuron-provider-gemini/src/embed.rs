@@ -1,23 +1,26 @@
-//! Requests and responses of the embedding API of Google AI.
+//! Requests and responses of the methods that create embeddings.
 //!
 //! <https://ai.google.dev/api/embeddings>
 
+mod vertex;
+
 use neuron_http::{Secret, sorted_extra, write_json};
-use neuron_types::{EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, ProviderError};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value;
+use neuron_types::{
+    EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, ProviderError, TokenUsage,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::error;
-use crate::model;
+use crate::model::{self, Platform};
 use crate::models::GEMINI_EMBEDDING_2;
 use crate::usage::WireUsage;
 
 /// Name of the default model of embedding requests.
 pub const DEFAULT_EMBEDDING_MODEL: &str = GEMINI_EMBEDDING_2;
 
-/// Maximum number of texts in one request. The API rejects more.
-pub(crate) const MAX_TEXTS: usize = 100;
+/// Maximum number of texts in a `batchEmbedContents` request. Google AI rejects more. Vertex AI documents no maximum.
+const MAX_TEXTS: usize = 100;
 
 /// Returns the name of the model of a request, or the default model if the request names none.
 pub(crate) fn model_of(request: &EmbeddingRequest) -> &str {
@@ -27,13 +30,52 @@ pub(crate) fn model_of(request: &EmbeddingRequest) -> &str {
     }
 }
 
-/// Serialises a request for the vectors of `texts`, with the settings of `request`. The API has a separate request for
-/// each text. The fields of `extra` are added to each of them.
+/// A method that creates embeddings. Each method has its own format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// `batchEmbedContents` of Google AI. Each text has the model and the settings.
+    GoogleBatch,
+    /// `batchEmbedContents` of Vertex AI. Each text has the settings, in an object of their own.
+    VertexBatch,
+    /// `embedContent` of Vertex AI, for one text.
+    EmbedContent,
+    /// `predict` of Vertex AI, for the models before Gemini.
+    Predict,
+}
+
+impl Method {
+    /// Returns the name of the method in a URL.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::GoogleBatch | Self::VertexBatch => "batchEmbedContents",
+            Self::EmbedContent => "embedContent",
+            Self::Predict => "predict",
+        }
+    }
+}
+
+/// Splits the texts of `request` into the batches that the platform accepts. Each batch has the method of its request.
+pub(crate) fn batches<'a>(
+    platform: &Platform,
+    request: &'a EmbeddingRequest,
+) -> Vec<(Method, &'a [String])> {
+    match platform {
+        Platform::GoogleAi => {
+            let batches = request.input.chunks(MAX_TEXTS);
+            batches.map(|texts| (Method::GoogleBatch, texts)).collect()
+        }
+        Platform::Vertex { .. } => vertex::batches(model_of(request), &request.input),
+    }
+}
+
+/// Serialises a request for the vectors of `texts`, with the settings of `request`. These are the fields of `extra` and
+/// the number of dimensions, which `extra` replaces.
 ///
 /// # Errors
 ///
 /// [`ProviderError::InvalidRequest`] if `extra` has a field that this crate sets itself.
 pub(crate) fn write(
+    method: Method,
     request: &EmbeddingRequest,
     texts: &[String],
 ) -> Result<Vec<u8>, ProviderError> {
@@ -43,46 +85,48 @@ pub(crate) fn write(
             "`extra` cannot set `{key}`, which is a field of EmbeddingRequest"
         )));
     }
-    let extra = sorted_extra(&request.extra);
-    let model = model::resource(model_of(request));
-    let requests: Vec<_> = texts
-        .iter()
-        .map(|text| Item { model: &model, dimensions: request.dimensions, extra: &extra, text })
-        .collect();
-    write_json(None, |fields| fields.entry("requests", &requests))
+    let mut settings = Map::new();
+    if let Some(dimensions) = request.dimensions {
+        settings.insert("outputDimensionality".to_owned(), dimensions.into());
+    }
+    if let Value::Object(extra) = sorted_extra(&request.extra) {
+        settings.extend(extra);
+    }
+    match method {
+        Method::GoogleBatch => {
+            let model = &model::resource(model_of(request));
+            let item = |text| Item { model, settings: &settings, content: Content::of(text) };
+            let requests: Vec<_> = texts.chunks(1).map(item).collect();
+            write_json(None, |fields| fields.entry("requests", &requests))
+        }
+        Method::VertexBatch => vertex::write_batch(&settings, texts),
+        Method::EmbedContent => vertex::write_content(&settings, texts),
+        Method::Predict => vertex::write_instances(settings, texts),
+    }
 }
 
-/// The request for the vector of one text.
+/// The request for the vector of one text at Google AI.
+#[derive(Debug, Serialize)]
 struct Item<'a> {
     model: &'a str,
-    dimensions: Option<usize>,
-    extra: &'a Value,
+    #[serde(flatten)]
+    settings: &'a Map<String, Value>,
+    content: Content<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct Content<'a> {
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Part<'a> {
     text: &'a str,
 }
 
-impl Serialize for Item<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Content<'a> {
-            parts: [Part<'a>; 1],
-        }
-        #[derive(Serialize)]
-        struct Part<'a> {
-            text: &'a str,
-        }
-        const DIMENSIONS: &str = "outputDimensionality";
-        let mut fields = serializer.serialize_map(None)?;
-        fields.serialize_entry("model", self.model)?;
-        if let Some(dimensions) = self.dimensions
-            && self.extra.get(DIMENSIONS).is_none()
-        {
-            fields.serialize_entry(DIMENSIONS, &dimensions)?;
-        }
-        for (key, value) in self.extra.as_object().into_iter().flatten() {
-            fields.serialize_entry(key, value)?;
-        }
-        fields.serialize_entry("content", &Content { parts: [Part { text: self.text }] })?;
-        fields.end()
+impl<'a> Content<'a> {
+    fn of(texts: &'a [String]) -> Self {
+        Self { parts: texts.iter().map(|text| Part { text }).collect() }
     }
 }
 
@@ -99,18 +143,47 @@ struct WireVector {
     values: Vec<f32>,
 }
 
-/// Parses the response to `request`. The API key is removed from errors that quote the body.
+/// The vectors of a response, and the number of tokens in its texts.
+struct Vectors {
+    embeddings: Vec<Vec<f32>>,
+    tokens: usize,
+}
+
+impl Vectors {
+    fn new(vectors: Vec<WireVector>, usage: WireUsage) -> Self {
+        Self {
+            embeddings: vectors.into_iter().map(|vector| vector.values).collect(),
+            tokens: TokenUsage::from(usage).input_tokens,
+        }
+    }
+}
+
+impl From<WireEmbeddings> for Vectors {
+    fn from(wire: WireEmbeddings) -> Self {
+        Self::new(wire.embeddings, wire.usage_metadata)
+    }
+}
+
+/// Parses the response to a request with `count` texts. The API key is removed from errors that quote the body.
 ///
 /// # Errors
 ///
 /// The server's error if the body is an error. [`ProviderError::Other`] if the body does not contain one vector for
 /// each text.
 pub(crate) fn read(
+    method: Method,
     body: &[u8],
     count: usize,
     secret: &Secret,
 ) -> Result<EmbeddingResponse, ProviderError> {
-    let wire: WireEmbeddings = serde_json::from_slice(body).map_err(|error| {
+    let parsed = match method {
+        Method::GoogleBatch | Method::VertexBatch => {
+            serde_json::from_slice::<WireEmbeddings>(body).map(Vectors::from)
+        }
+        Method::EmbedContent => vertex::read_content(body),
+        Method::Predict => vertex::read_predictions(body),
+    };
+    let Vectors { embeddings, tokens } = parsed.map_err(|error| {
         error::find_in(body, "the answer").unwrap_or_else(|| {
             let shown = secret.excerpt(body);
             ProviderError::Other(
@@ -118,14 +191,12 @@ pub(crate) fn read(
             )
         })
     })?;
-    if wire.embeddings.len() != count {
-        let text =
-            format!("the response has {} embeddings for {count} texts", wire.embeddings.len());
+    if embeddings.len() != count {
+        let text = format!("the response has {} embeddings for {count} texts", embeddings.len());
         return Err(ProviderError::Other(text.into()));
     }
-    let tokens = neuron_types::TokenUsage::from(wire.usage_metadata).input_tokens;
     Ok(EmbeddingResponse {
-        embeddings: wire.embeddings.into_iter().map(|vector| vector.values).collect(),
+        embeddings,
         // The API does not name the model. The client adds the name.
         model: String::new(),
         usage: EmbeddingUsage { prompt_tokens: tokens, total_tokens: tokens },
@@ -145,7 +216,9 @@ mod tests {
 
     #[track_caller]
     fn check(request: &EmbeddingRequest, expected: &Value) {
-        let body: Value = serde_json::from_slice(&write(request, &request.input).unwrap()).unwrap();
+        let body: Value =
+            serde_json::from_slice(&write(Method::GoogleBatch, request, &request.input).unwrap())
+                .unwrap();
         assert_eq!(&body, expected);
     }
 
@@ -177,11 +250,12 @@ mod tests {
     fn extra_replaces_dimensions_but_not_the_text() {
         let mut request = EmbeddingRequest { dimensions: Some(1), ..texts(&["a"]) };
         request.extra.insert("outputDimensionality".into(), json!(2));
-        let body = String::from_utf8(write(&request, &request.input).unwrap()).unwrap();
+        let body = String::from_utf8(write(Method::GoogleBatch, &request, &request.input).unwrap())
+            .unwrap();
         assert_eq!(body.matches("outputDimensionality\":2").count(), 1);
         assert_eq!(body.matches("outputDimensionality").count(), 1);
         request.extra.insert("content".into(), json!({}));
-        let error = write(&request, &request.input).unwrap_err().to_string();
+        let error = write(Method::GoogleBatch, &request, &request.input).unwrap_err().to_string();
         assert_eq!(
             error,
             "invalid request: `extra` cannot set `content`, which is a field of EmbeddingRequest"
@@ -191,11 +265,14 @@ mod tests {
     #[test]
     fn embedding_responses_are_parsed() {
         let body = br#"{"embeddings":[{"values":[0.5,-1]},{"values":[2e-1]}],"usageMetadata":{"promptTokenCount":7}}"#;
-        let response = read(body, 2, &Secret::default()).unwrap();
+        let response = read(Method::GoogleBatch, body, 2, &Secret::default()).unwrap();
         assert_eq!(response.embeddings, [vec![0.5, -1.0], vec![0.2]]);
         assert_eq!(response.usage, EmbeddingUsage { prompt_tokens: 7, total_tokens: 7 });
         for end in 0..body.len() {
-            assert!(read(&body[..end], 2, &Secret::default()).is_err(), "cut at {end}");
+            assert!(
+                read(Method::GoogleBatch, &body[..end], 2, &Secret::default()).is_err(),
+                "cut at {end}"
+            );
         }
     }
 
@@ -219,7 +296,7 @@ mod tests {
                 "model not found: in the answer NOT_FOUND: models/m is not found",
             ),
         ] {
-            let error = read(body.as_bytes(), 2, &secret).unwrap_err();
+            let error = read(Method::GoogleBatch, body.as_bytes(), 2, &secret).unwrap_err();
             assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
         }
     }

@@ -1,7 +1,6 @@
 //! Provider for Google's [Gemini API](https://ai.google.dev/gemini-api/docs), on Google AI and on Vertex AI.
 //!
-//! Implements [`Provider`](neuron_types::Provider) and, for Google AI,
-//! [`EmbeddingProvider`](neuron_types::EmbeddingProvider).
+//! Implements [`Provider`](neuron_types::Provider) and [`EmbeddingProvider`](neuron_types::EmbeddingProvider).
 //!
 //! ```no_run
 //! use neuron_provider_gemini::Gemini;
@@ -108,7 +107,7 @@
 //! | `parts.rs` | parts of responses |
 //! | `metadata.rs`, `usage.rs` | metadata and token counts of responses |
 //! | `stream.rs` | streams |
-//! | `embed.rs` | embeddings |
+//! | `embed.rs` | embeddings, with the methods of Vertex AI in `embed/vertex.rs` |
 //! | `error.rs` | conversion of errors to [`ProviderError`](neuron_types::ProviderError) |
 //! | [`models`] | names of current models |
 //! | [`wire`] | the mapping as plain functions, without HTTP |

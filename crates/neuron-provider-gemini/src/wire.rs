@@ -13,6 +13,7 @@ use neuron_types::{
 };
 
 use crate::client::DEFAULT_MODEL;
+use crate::embed::Method;
 use crate::model::GOOGLE_AI;
 use crate::parts::Origin;
 use crate::stream::ChunkDecoder;
@@ -81,7 +82,7 @@ pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderErro
 /// [`EmbeddingError::InvalidRequest`] if the request cannot be serialised, or if its `extra` has a field that is not
 /// allowed.
 pub fn write_embedding_request(request: &EmbeddingRequest) -> Result<Vec<u8>, EmbeddingError> {
-    Ok(embed::write(request, &request.input)?)
+    Ok(embed::write(Method::GoogleBatch, request, &request.input)?)
 }
 
 /// Parses the response to an embedding request with `count` texts. The name of the model is empty, because the response
@@ -92,6 +93,6 @@ pub fn write_embedding_request(request: &EmbeddingRequest) -> Result<Vec<u8>, Em
 /// [`EmbeddingError::Other`] if the body does not have `count` vectors.
 pub fn read_embeddings(body: &[u8], count: usize) -> Result<EmbeddingResponse, EmbeddingError> {
     let nothing = Secret::default();
-    let answer = embed::read(body, count, &nothing);
+    let answer = embed::read(Method::GoogleBatch, body, count, &nothing);
     answer.map_err(|error| nothing.redact_error(error).into())
 }

@@ -1,6 +1,5 @@
-//! Tests of embeddings over HTTP.
+//! Tests of embeddings of Google AI over HTTP.
 
-use neuron_provider_gemini::{Gemini, KeySource};
 use neuron_types::{EmbeddingProvider, EmbeddingRequest, EmbeddingResponse};
 use serde_json::json;
 
@@ -88,17 +87,4 @@ async fn error_has_text_without_the_key() {
         error.to_string(),
         "invalid request: model not found: 404 NOT_FOUND: models/m is not found, [redacted]"
     );
-}
-
-#[tokio::test]
-async fn embeddings_of_vertex_are_an_error() {
-    let server = start([]).await;
-    let source = KeySource::new(|| async { Ok("token".to_owned()) });
-    let provider = Gemini::vertex("p", "global", source).base_url(server.url());
-    let error = provider.embed(texts(&["a"])).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "invalid request: embeddings of Vertex AI are not supported: use Gemini::new, with a key of Google AI"
-    );
-    assert_eq!(server.connections(), 0);
 }

@@ -9,3 +9,4 @@ mod sent;
 mod support;
 mod switching;
 mod vertex;
+mod vertex_embeddings;

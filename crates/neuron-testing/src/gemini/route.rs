@@ -32,6 +32,20 @@ pub enum Method {
     StreamGenerateContent,
     /// `batchEmbedContents`: the response has embeddings.
     BatchEmbedContents,
+    /// `embedContent` of Vertex AI: the response has one embedding.
+    EmbedContent,
+    /// `predict` of Vertex AI: the response has embeddings of a model before Gemini.
+    Predict,
+}
+
+impl Method {
+    /// Returns `true` if the response has embeddings.
+    pub(super) fn is_embedding(self) -> bool {
+        match self {
+            Self::GenerateContent | Self::StreamGenerateContent => false,
+            Self::BatchEmbedContents | Self::EmbedContent | Self::Predict => true,
+        }
+    }
 }
 
 /// The path of a request to Gemini. The path has values that the body of other vendors' requests has.
@@ -68,7 +82,8 @@ pub struct Route {
 impl Route {
     /// Parses the path of a URL, without its query. Returns `None` if Gemini has no such path.
     ///
-    /// Google AI has the versions `v1`, `v1beta` and `v1alpha`. Vertex AI has `v1` and `v1beta1`.
+    /// Google AI has the versions `v1`, `v1beta` and `v1alpha`. Vertex AI has `v1` and `v1beta1`. The methods
+    /// `embedContent` and `predict` are parsed for Vertex AI only.
     #[must_use]
     pub fn parse(path: &str) -> Option<Self> {
         let (resource, method) = path.strip_prefix('/')?.rsplit_once(':')?;
@@ -76,6 +91,8 @@ impl Route {
             "generateContent" => Method::GenerateContent,
             "streamGenerateContent" => Method::StreamGenerateContent,
             "batchEmbedContents" => Method::BatchEmbedContents,
+            "embedContent" => Method::EmbedContent,
+            "predict" => Method::Predict,
             _ => return None,
         };
         let steps: Vec<&str> = resource.split('/').collect();
@@ -101,6 +118,10 @@ impl Route {
             }
             _ => return None,
         };
+        let is_of_vertex = matches!(method, Method::EmbedContent | Method::Predict);
+        if is_of_vertex && platform != Platform::Vertex {
+            return None;
+        }
         (!model.is_empty()).then(|| Self {
             platform,
             version: version.to_owned(),
@@ -145,7 +166,9 @@ mod tests {
 
     #[test]
     fn paths_of_both_platforms_are_parsed() {
-        use Method::{BatchEmbedContents, GenerateContent, StreamGenerateContent};
+        use Method::{
+            BatchEmbedContents, EmbedContent, GenerateContent, Predict, StreamGenerateContent,
+        };
         use Platform::{GoogleAi, Vertex};
         check("/v1/models/m:generateContent", Some((GoogleAi, None, "m", GenerateContent)));
         check(
@@ -164,6 +187,14 @@ mod tests {
             "/v1beta1/projects/p/locations/eu/publishers/google/models/m:generateContent",
             Some((Vertex, Some("p"), "m", GenerateContent)),
         );
+        check(
+            "/v1beta1/publishers/google/models/m:embedContent",
+            Some((Vertex, None, "m", EmbedContent)),
+        );
+        check(
+            "/v1/projects/p/locations/eu/publishers/google/models/m:predict",
+            Some((Vertex, Some("p"), "m", Predict)),
+        );
     }
 
     #[test]
@@ -174,6 +205,8 @@ mod tests {
             "/v1beta/models/m",
             "/v1beta/models/m:generate",
             "/v1beta/models/:generateContent",
+            "/v1beta/models/m:predict",
+            "/v1beta/models/m:embedContent",
             "/v1beta/m:generateContent",
             "/v1beta1/models/m:generateContent",
             "/v2/models/m:generateContent",

@@ -4,7 +4,7 @@ use neuron_types::{EmbeddingResponse, ProviderError};
 use serde_json::{Value, json};
 
 use super::check::{check_embeddings_request, check_request};
-use super::embeddings::embeddings_body;
+use super::embeddings::{content_body, embeddings_body, predictions_body};
 use super::error::ApiError;
 use super::response::{json_body, stream_chunks};
 use super::route::{Method, Platform, Route};
@@ -25,6 +25,7 @@ use crate::vendor::{
 /// A request that Gemini would accept gets the next reply. `streamGenerateContent` sends server-sent events if the URL
 /// has `alt=sse`, and otherwise one JSON array of all chunks. A request for embeddings gets a 400 if the next reply is
 /// not an [`EmbeddingResponse`]. Any other request gets a 400 if the next reply is an [`EmbeddingResponse`].
+/// `embedContent` gets a 400 if the next reply does not have one vector.
 ///
 /// The server signs its responses as Gemini does, see [`thought_signature`](super::thought_signature). So the content
 /// of a response has a signature that the script does not have.
@@ -84,7 +85,7 @@ impl Vendor for GeminiApi {
             return Err(unknown_model(&route));
         }
         match route.method {
-            Method::BatchEmbedContents => check_embeddings_request(body, &route)?,
+            method if method.is_embedding() => check_embeddings_request(body, &route)?,
             _ => check_request(body, &route)?,
         }
         let is_sse = request.query.split('&').any(|pair| pair == "alt=sse");
@@ -102,7 +103,9 @@ impl Vendor for GeminiApi {
         match route.method {
             Method::GenerateContent => Ok(json_body(response, route)),
             Method::StreamGenerateContent => Ok(stream_chunks(response, chunk_chars, route).into()),
-            Method::BatchEmbedContents => Err(ApiError::invalid_argument(WANTS_EMBEDDINGS)),
+            Method::BatchEmbedContents | Method::EmbedContent | Method::Predict => {
+                Err(ApiError::invalid_argument(WANTS_EMBEDDINGS))
+            }
         }
     }
 
@@ -118,6 +121,8 @@ impl Vendor for GeminiApi {
     ) -> Result<Value, ApiError> {
         match call.detail.method {
             Method::BatchEmbedContents => Ok(embeddings_body(response)),
+            Method::EmbedContent => content_body(response),
+            Method::Predict => Ok(predictions_body(response)),
             _ => Err(ApiError::invalid_argument(WANTS_MESSAGE)),
         }
     }

@@ -1,6 +1,7 @@
 //! Checks request bodies against Gemini's rules, each with the expected error text.
 
 mod conversations;
+mod embeddings;
 
 use serde_json::json;
 
@@ -437,49 +438,5 @@ fn schema_has_a_fixed_set_of_fields() {
         json!({"name": "f", "parameters": {}, "parametersJsonSchema": {}}),
         "* GenerateContentRequest.tools[0].function_declarations[0].parameters_json_schema: only \
          one of parameters and parameters_json_schema can be set.",
-    );
-}
-
-#[test]
-fn embeddings_need_the_model_of_the_path_and_texts() {
-    let route = route("/v1beta/models/gemini-embedding-2:batchEmbedContents");
-    let request = |fields: Value| {
-        let mut request = json!({
-            "model": "models/gemini-embedding-2",
-            "content": {"parts": [{"text": "one"}]},
-        });
-        for (key, value) in fields.as_object().unwrap() {
-            request[key] = value.clone();
-        }
-        request
-    };
-    let check = |requests: Value| {
-        check_embeddings_request(&json!({"requests": requests}), &route)
-            .map_err(|error| error.message)
-    };
-    let valid = json!({"taskType": "RETRIEVAL_DOCUMENT", "title": "a", "outputDimensionality": 3});
-    assert_eq!(check(json!([request(json!({})), request(valid)])), Ok(()));
-    let refuses = |requests: Value, expected: &str| {
-        assert_eq!(check(requests), Err(expected.to_owned()));
-    };
-    refuses(json!([]), "* BatchEmbedContentsRequest.requests: at least one request is required");
-    let many = |count: usize| Value::from(vec![request(json!({})); count]);
-    assert_eq!(check(many(100)), Ok(()));
-    refuses(
-        many(101),
-        "* GenerateContentRequest.requests: at most 100 requests are allowed, but 101 are set",
-    );
-    refuses(
-        json!([request(json!({"model": "gemini-embedding-2"}))]),
-        "* BatchEmbedContentsRequest.requests[0].model: model must be the model of the batch",
-    );
-    refuses(
-        json!([request(json!({})), request(json!({"content": {"parts": []}}))]),
-        "* BatchEmbedContentsRequest.requests[1].content: content must have parts with text",
-    );
-    refuses(
-        json!([request(json!({"dimensions": 3}))]),
-        "Invalid JSON payload received. Unknown name \"dimensions\" at 'requests[0]': Cannot find \
-         field.",
     );
 }

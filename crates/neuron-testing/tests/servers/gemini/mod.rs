@@ -17,6 +17,11 @@ pub(crate) const GENERATE: &str = "POST /v1beta/models/gemini-3.8-flash:generate
 pub(crate) const STREAM: &str =
     "POST /v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse";
 pub(crate) const EMBED: &str = "POST /v1beta/models/gemini-embedding-2:batchEmbedContents";
+pub(crate) const EMBED_AT_VERTEX: &str =
+    "POST /v1/publishers/google/models/gemini-embedding-2:batchEmbedContents";
+pub(crate) const EMBED_ONE: &str =
+    "POST /v1/publishers/google/models/gemini-embedding-2:embedContent";
+pub(crate) const PREDICT: &str = "POST /v1/publishers/google/models/text-embedding-005:predict";
 
 pub(crate) async fn start<R: Into<ServerReply>>(
     replies: impl IntoIterator<Item = R>,
@@ -31,6 +36,9 @@ pub(crate) fn ask(endpoint: &str) -> Value {
             "model": "models/gemini-embedding-2",
             "content": {"parts": [{"text": "a"}]},
         }]}),
+        EMBED_AT_VERTEX => json!({"requests": [{"content": {"parts": [{"text": "a"}]}}]}),
+        EMBED_ONE => json!({"content": {"parts": [{"text": "a"}]}}),
+        PREDICT => json!({"instances": [{"content": "a"}]}),
         _ => json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}),
     }
 }

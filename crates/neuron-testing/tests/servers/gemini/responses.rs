@@ -8,7 +8,10 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use super::{EMBED, GENERATE, STREAM, call, chunks, parts, post, response, start};
+use super::{
+    EMBED, EMBED_AT_VERTEX, EMBED_ONE, GENERATE, PREDICT, STREAM, call, chunks, parts, post,
+    response, start,
+};
 
 fn route(endpoint: &str) -> Route {
     let path = endpoint.strip_prefix("POST ").unwrap().split('?').next().unwrap();
@@ -200,6 +203,51 @@ async fn batch_embed_returns_scripted_embeddings() {
     for (endpoint, wrong) in [
         (EMBED, "the script's reply holds a message, and this request asks for embeddings"),
         (STREAM, "the script's reply holds embeddings, and this request asks for a message"),
+    ] {
+        let answer = post(&server, endpoint).await;
+        assert_eq!((answer.status, &answer.json()["error"]["message"]), (400, &json!(wrong)));
+    }
+}
+
+#[tokio::test]
+async fn each_method_of_vertex_returns_embeddings_in_its_format() {
+    let two = EmbeddingResponse {
+        embeddings: vec![vec![0.5], vec![-1.0]],
+        model: String::new(),
+        usage: EmbeddingUsage { prompt_tokens: 3, total_tokens: 3 },
+    };
+    let one = EmbeddingResponse { embeddings: vec![vec![0.5]], ..two.clone() };
+    let replies = [two.clone(), one, two.clone(), two].map(ServerReply::from);
+    let server = start(replies.into_iter().chain(["hello".into(), "hello".into()])).await;
+    let usage = json!({"promptTokenCount": 3, "totalTokenCount": 3});
+    for (endpoint, expected) in [
+        (
+            EMBED_AT_VERTEX,
+            json!({"embeddings": [{"values": [0.5]}, {"values": [-1.0]}], "usageMetadata": usage}),
+        ),
+        (
+            EMBED_ONE,
+            json!({"embedding": {"values": [0.5]}, "usageMetadata": usage, "truncated": false}),
+        ),
+        (
+            PREDICT,
+            json!({"predictions": [
+                {"embeddings": {
+                    "values": [0.5], "statistics": {"token_count": 3, "truncated": false},
+                }},
+                {"embeddings": {
+                    "values": [-1.0], "statistics": {"token_count": 0, "truncated": false},
+                }},
+            ]}),
+        ),
+    ] {
+        let answer = post(&server, endpoint).await;
+        assert_eq!((answer.status, answer.json()), (200, expected), "{endpoint}");
+    }
+    for (endpoint, wrong) in [
+        (EMBED_ONE, "the script's reply holds 2 embeddings, and this request asks for one"),
+        (EMBED_ONE, "the script's reply holds a message, and this request asks for embeddings"),
+        (PREDICT, "the script's reply holds a message, and this request asks for embeddings"),
     ] {
         let answer = post(&server, endpoint).await;
         assert_eq!((answer.status, &answer.json()["error"]["message"]), (400, &json!(wrong)));
