@@ -34,6 +34,15 @@ fn own<'b>(block: &'b ContentBlock, provider: &str) -> Option<&'b Value> {
     }
 }
 
+/// Returns `true` if a request to `provider` contains a block, and the block is not a common block of thinking.
+fn is_said(block: &ContentBlock, provider: &str) -> bool {
+    match block.portable().filter(|_| own(block, provider).is_none()) {
+        Some(ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. }) => false,
+        Some(ContentBlock::Text(text)) => !text.trim().is_empty(),
+        other => other.is_some() || own(block, provider).is_some(),
+    }
+}
+
 fn is_type(json: &Value, kind: &str) -> bool {
     json.get("type").is_some_and(|found| found == kind)
 }
@@ -45,15 +54,12 @@ pub(crate) fn nothing(_: &Message, _: &ContentBlock, _: &str) -> Restored {
 
 pub(crate) fn by_anthropic(message: &Message, block: &ContentBlock, _: &str) -> Restored {
     // Thinking at the end of a message is left out, because the API rejects it.
-    let is_other = |block: &&ContentBlock| {
-        let is_thinking =
-            matches!(block, ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. });
+    let is_other = |block: &ContentBlock| {
         let is_open = own(block, "anthropic").is_some_and(|json| is_type(json, "server_tool_use"));
-        let is_blank = block.as_text().is_some_and(|text| text.trim().is_empty());
-        !(is_thinking || is_open || is_blank || block.is_mark())
+        !is_open && is_said(block, "anthropic")
     };
     let mut following = message.content.iter().skip_while(|other| !std::ptr::eq(*other, block));
-    let is_followed = following.any(|block| is_other(&block));
+    let is_followed = following.any(is_other);
     match block {
         ContentBlock::Thinking { signature, .. } if !signature.is_empty() && !is_followed => {
             Optional
@@ -175,13 +181,9 @@ pub(crate) fn by_bedrock(message: &Message, block: &ContentBlock, model: &str) -
         },
     };
     // Reasoning at the end of a message is left out, because Claude rejects it.
-    let is_other = |block: &ContentBlock| match (own(block, "aws.bedrock"), block.portable()) {
-        (Some(json), _) => json.get("reasoningContent").is_none(),
-        (None, Some(ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. })) => {
-            false
-        }
-        (None, Some(ContentBlock::Text(text))) => !text.trim().is_empty(),
-        (None, other) => other.is_some(),
+    let is_other = |block: &ContentBlock| {
+        let reasons = |json: &Value| json.get("reasoningContent").is_some();
+        !own(block, "aws.bedrock").is_some_and(reasons) && is_said(block, "aws.bedrock")
     };
     let mut following = message.content.iter().skip_while(|other| !std::ptr::eq(*other, block));
     if following.any(is_other) { Whole(json!({"reasoningContent": reasoning})) } else { Optional }
