@@ -302,6 +302,8 @@ def check_pairs(vendor, file):
         for count, line in enumerate(lines, 1):
             request = json.loads(line)
             found = [str(problem) for problem in problems_of(request)]
+            if vendor == "bedrock" and not found:
+                found = objections_of_botocore(request)
             bad = [text for text in found if pattern_of(text) not in EXCEPTIONS[vendor]]
             failed += bool(bad)
             for text in bad:
@@ -313,6 +315,14 @@ def check_pairs(vendor, file):
             valid([text], f"the body {json.dumps(request['body'])}")
     report.passed = count - failed
     report.end(f"{report.passed} moved conversations valid")
+
+
+def objections_of_botocore(request):
+    try:
+        check_as_parameters(request)
+    except AssertionError as error:
+        return [f"botocore: {error}"]
+    return []
 
 
 def name_of(request):

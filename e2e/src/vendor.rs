@@ -151,7 +151,7 @@ fn gemini(url: &str) -> Gemini {
 }
 
 /// Creates Bedrock's provider for the server at a URL.
-fn bedrock(url: &str) -> Bedrock {
+pub(crate) fn bedrock(url: &str) -> Bedrock {
     Bedrock::new("us-east-1", API_KEY).base_url(url).model(BEDROCK_MODEL)
 }
 

@@ -64,7 +64,8 @@
 //!   than the limit are an error of the server.
 //! - Reasoning at the end of a message is not sent, because it belongs to a response that was cut off. Claude rejects
 //!   it.
-//! - Blank texts are not sent, also not in citations. The result of a tool without content is sent with a text that says so.
+//! - Blank texts are not sent, also not in citations. A message of the user that has only blank texts is sent as `.`. So
+//!   is the request to continue a response that another vendor paused to run a tool of its own. The result of a tool without content is sent with a text that says so.
 //! - Cache breakpoints of tools, of the system prompt and of the conversation become cache points for Claude since 3.7
 //!   and for Nova. At most four are sent, and a lifetime of an hour only to Claude since 4.5 and only before shorter
 //!   lifetimes. Other breakpoints are left out. Cache points in raw blocks count too.

@@ -4,6 +4,7 @@
 //!
 //! - Neighbouring messages of one role become one message, as the server does with them.
 //! - The results of tools come first in their message, as Claude requires.
+//! - A message of the user without content becomes a filler.
 //! - A system message becomes a message of the user, because few models accept the role `system`.
 
 use std::borrow::Cow;
@@ -81,11 +82,13 @@ impl<'a> Conversation<'a> {
             said: Vec::new(),
             results: Vec::new(),
             others: Vec::new(),
+            is_asked: false,
         };
         for message in messages {
             writer.write(message)?;
         }
         writer.end_assistant_turn();
+        writer.is_asked |= is_paused_elsewhere(messages);
         writer.end_user_turn();
         let mut conversation = writer.conversation;
         let begins = conversation.turns.first().is_some_and(|turn| turn.role == "assistant");
@@ -159,6 +162,8 @@ struct Writer<'a, 'n, 'm> {
     results: Vec<Block<'a>>,
     /// Other blocks of the current message of the user.
     others: Vec<Block<'a>>,
+    /// Set if the conversation has a current message of the user, even if all of its texts are blank.
+    is_asked: bool,
 }
 
 impl<'a> Writer<'a, '_, '_> {
@@ -166,6 +171,7 @@ impl<'a> Writer<'a, '_, '_> {
         self.ids.enter_message(message);
         if message.role != Role::Assistant {
             self.end_assistant_turn();
+            self.is_asked |= !message.content.is_empty();
             for block in &message.content {
                 if let Some(block) = self.block(block)? {
                     self.others.push(block);
@@ -199,8 +205,10 @@ impl<'a> Writer<'a, '_, '_> {
         }
     }
 
-    /// Ends the current message of the user, if it has content.
+    /// Ends the current message of the user. A message with blank texts alone becomes a filler: the API rejects a
+    /// conversation without messages, and new models of Claude reject a conversation that ends with their own response.
     fn end_user_turn(&mut self) {
+        let is_asked = std::mem::take(&mut self.is_asked);
         let mut results = std::mem::take(&mut self.results);
         let mut others = std::mem::take(&mut self.others);
         let has = |kind| others.iter().any(|block| block.is(&[kind]));
@@ -217,6 +225,8 @@ impl<'a> Writer<'a, '_, '_> {
         results.append(&mut others);
         if !results.is_empty() {
             turns.push(Turn { role: "user", content: results });
+        } else if is_asked {
+            turns.push(filler("user"));
         }
     }
 
@@ -309,6 +319,15 @@ impl<'a> Writer<'a, '_, '_> {
             called.push(name);
         }
     }
+}
+
+/// Returns `true` if the conversation ends with a response that another vendor paused to run a tool of its own. No model
+/// of Bedrock continues such a response, and new models of Claude reject it as a prefilled response
+/// (<https://platform.claude.com/docs/en/about-claude/models/migration-guide>).
+fn is_paused_elsewhere(messages: &[Message]) -> bool {
+    let last = messages.last().filter(|message| message.role == Role::Assistant);
+    let block = last.and_then(|message| message.content.iter().rfind(|block| !block.is_mark()));
+    matches!(block, Some(ContentBlock::Raw { provider, portable: None, .. }) if provider != PROVIDER)
 }
 
 /// Returns the text form of a file. Returns `None` for any other block.

@@ -144,6 +144,28 @@ pub(crate) fn of_contents(contents: &[Value]) -> Vec<Exchange<'_>> {
     exchanges
 }
 
+/// Returns the exchanges of Bedrock's messages.
+pub(crate) fn of_turns(messages: &[Value]) -> Vec<Exchange<'_>> {
+    let mut exchanges = Vec::new();
+    for message in messages {
+        let is_user = text(message, "role") != Some("assistant");
+        for block in list(message, "content") {
+            // The vendor's own calls and results have a type.
+            let of = |key: &str| block.get(key).filter(|it| it.get("type").is_none());
+            match (of("toolUse"), of("toolResult")) {
+                (Some(call), _) => exchanges
+                    .push(Exchange::Call { id: text(call, "toolUseId"), name: text(call, "name") }),
+                (_, Some(result)) => {
+                    exchanges.push(Exchange::Result { id: text(result, "toolUseId"), name: None })
+                }
+                _ if is_user => exchanges.push(Exchange::User),
+                _ => {}
+            }
+        }
+    }
+    exchanges
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

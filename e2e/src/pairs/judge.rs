@@ -133,9 +133,11 @@ fn secrets(block: &ContentBlock) -> Vec<String> {
 }
 
 fn collect(json: &Value, found: &mut Vec<String>) {
-    const KEYS: [&str; 6] = [
+    const KEYS: [&str; 8] = [
         "thoughtSignature",
         "signature",
+        "redactedContent",
+        "toolUseId",
         "encrypted_content",
         "encrypted_index",
         "id",

@@ -234,3 +234,33 @@ pub(crate) fn server_call_of_gemini(mark: Mark) -> Vec<ContentBlock> {
         ],
     )
 }
+
+pub(crate) fn citations(mark: Mark) -> Vec<ContentBlock> {
+    let citation = json!({
+        "title": "Weather", "sourceContent": [{"text": "sunny"}],
+        "location": {"documentChar": {"documentIndex": 0, "start": 0, "end": 5}},
+    });
+    let cited = json!({
+        "content": [{"text": format!("cited {mark}")}], "citations": [citation],
+    });
+    raw("aws.bedrock", [json!({"citationsContent": cited})])
+}
+
+pub(crate) fn grounding(mark: Mark) -> Vec<ContentBlock> {
+    let id = format!("tooluse_secret{}-", mark.0);
+    raw(
+        "aws.bedrock",
+        [
+            json!({"toolUse": {
+                "toolUseId": id, "name": "nova_grounding", "type": "server_tool_use", "input": {},
+            }}),
+            json!({"toolResult": {
+                "toolUseId": id, "type": "nova_grounding_result", "content": [{"text": "found"}],
+            }}),
+        ],
+    )
+}
+
+pub(crate) fn image_of_bedrock(_mark: Mark) -> Vec<ContentBlock> {
+    raw("aws.bedrock", [json!({"image": {"format": "png", "source": {"bytes": "aGk="}}})])
+}

@@ -247,7 +247,7 @@ impl Player {
         judge(wire, model, &self.messages, &body).map_err(with_body)?;
         let list = body.get(wire.list).and_then(Value::as_array).cloned().unwrap_or_default();
         if let Some(before) = stage.before.as_ref().filter(|before| before.model == model)
-            && !list.starts_with(&before.list)
+            && !extends(&list, &before.list)
         {
             let what = format!("an earlier message changed: before {:#?}", before.list);
             return Err(with_body(what));
@@ -260,6 +260,18 @@ impl Player {
         let beta = sent.header("anthropic-beta").map(str::to_owned);
         Ok(Some((Sent { to: place, path: sent.path, beta, body }, response.message)))
     }
+}
+
+/// Returns `true` if a list has all messages of an earlier list. The last message may have got more content, because
+/// Bedrock treats neighbouring messages of the user as one message.
+fn extends(list: &[Value], before: &[Value]) -> bool {
+    let Some((last, others)) = before.split_last() else { return true };
+    let mut begun = list.get(others.len()).cloned().unwrap_or_default();
+    let content = |message: &Value| message.get("content").and_then(Value::as_array).map(Vec::len);
+    if let (Some(length), Some(Value::Array(items))) = (content(last), begun.get_mut("content")) {
+        items.truncate(length);
+    }
+    list.starts_with(others) && begun == *last
 }
 
 /// Returns `true` if a message has no content, or only empty texts.

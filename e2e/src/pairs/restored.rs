@@ -2,8 +2,13 @@
 //!
 //! Each function has the rules of one wire. It gets a message, a block of the message, and the model of the request.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use neuron_types::{ContentBlock, Message};
 use serde_json::{Value, json};
+
+/// Field of a raw block of Bedrock that is never sent.
+const ORIGIN: &str = "neuron:origin";
 
 /// Field of a signed part of Gemini that is never sent.
 const SIGNED_BY: &str = "neuron:signedBy";
@@ -29,6 +34,15 @@ fn own<'b>(block: &'b ContentBlock, provider: &str) -> Option<&'b Value> {
     }
 }
 
+/// Returns `true` if a request to `provider` contains a block, and the block is not a common block of thinking.
+fn is_said(block: &ContentBlock, provider: &str) -> bool {
+    match block.portable().filter(|_| own(block, provider).is_none()) {
+        Some(ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. }) => false,
+        Some(ContentBlock::Text(text)) => !text.trim().is_empty(),
+        other => other.is_some() || own(block, provider).is_some(),
+    }
+}
+
 fn is_type(json: &Value, kind: &str) -> bool {
     json.get("type").is_some_and(|found| found == kind)
 }
@@ -40,15 +54,12 @@ pub(crate) fn nothing(_: &Message, _: &ContentBlock, _: &str) -> Restored {
 
 pub(crate) fn by_anthropic(message: &Message, block: &ContentBlock, _: &str) -> Restored {
     // Thinking at the end of a message is left out, because the API rejects it.
-    let is_other = |block: &&ContentBlock| {
-        let is_thinking =
-            matches!(block, ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. });
+    let is_other = |block: &ContentBlock| {
         let is_open = own(block, "anthropic").is_some_and(|json| is_type(json, "server_tool_use"));
-        let is_blank = block.as_text().is_some_and(|text| text.trim().is_empty());
-        !(is_thinking || is_open || is_blank || block.is_mark())
+        !is_open && is_said(block, "anthropic")
     };
     let mut following = message.content.iter().skip_while(|other| !std::ptr::eq(*other, block));
-    let is_followed = following.any(|block| is_other(&block));
+    let is_followed = following.any(is_other);
     match block {
         ContentBlock::Thinking { signature, .. } if !signature.is_empty() && !is_followed => {
             Optional
@@ -133,4 +144,54 @@ fn part(block: &ContentBlock, platform: &str, model: &str) -> Restored {
         call.shift_remove("id");
     }
     Whole(fields.into())
+}
+
+pub(crate) fn by_bedrock(message: &Message, block: &ContentBlock, model: &str) -> Restored {
+    let is_claude = model.contains("anthropic.");
+    let reasoning = match block {
+        ContentBlock::Thinking { thinking, signature } if is_claude && !signature.is_empty() => {
+            json!({"reasoningText": {"text": thinking, "signature": signature}})
+        }
+        ContentBlock::RedactedThinking { data } if is_claude => {
+            json!({"redactedContent": STANDARD.encode(data)})
+        }
+        block => match own(block, "aws.bedrock").cloned() {
+            Some(Value::Object(mut fields)) => {
+                let origin = fields.shift_remove(ORIGIN);
+                if origin.is_none_or(|origin| origin != origin_of(model)) {
+                    return Foreign;
+                }
+                let reads_reasoning = ["anthropic.", "deepseek.", "openai."];
+                let reads_citations = ["anthropic.", "amazon."];
+                let is_one = |vendors: &[&str]| vendors.iter().any(|it| model.contains(it));
+                match fields.get("reasoningContent") {
+                    Some(reasoning) if is_one(&reads_reasoning) => reasoning.clone(),
+                    Some(_) => return Foreign,
+                    None if fields.contains_key("citationsContent")
+                        && !is_one(&reads_citations) =>
+                    {
+                        return Foreign;
+                    }
+                    // The API accepts files from the user only.
+                    None if fields.contains_key("image") => return Foreign,
+                    None => return Whole(fields.into()),
+                }
+            }
+            _ => return Foreign,
+        },
+    };
+    // Reasoning at the end of a message is left out, because Claude rejects it.
+    let is_other = |block: &ContentBlock| {
+        let reasons = |json: &Value| json.get("reasoningContent").is_some();
+        !own(block, "aws.bedrock").is_some_and(reasons) && is_said(block, "aws.bedrock")
+    };
+    let mut following = message.content.iter().skip_while(|other| !std::ptr::eq(*other, block));
+    if following.any(is_other) { Whole(json!({"reasoningContent": reasoning})) } else { Optional }
+}
+
+/// Returns the name of the models of Bedrock that accept each other's raw blocks.
+fn origin_of(model: &str) -> &str {
+    let names = [("anthropic.", "claude"), ("amazon.nova-2", "nova-2"), ("deepseek.", "deepseek")];
+    let known = names.iter().find(|(vendor, _)| model.contains(vendor));
+    known.map_or(model, |(_, name)| name)
 }

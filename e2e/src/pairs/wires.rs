@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use neuron_provider_anthropic::Anthropic;
 use neuron_provider_gemini::{Gemini, KeySource};
 use neuron_provider_ollama::Ollama;
-use neuron_testing::{AnthropicServer, GeminiServer, OllamaServer, OpenAiServer};
+use neuron_testing::{AnthropicServer, BedrockServer, GeminiServer, OllamaServer, OpenAiServer};
 use neuron_types::{BoxedProvider, ContentBlock, Message};
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use super::exchange::{self, Exchange};
 use super::own::{self, Make};
 use super::plan::CallId::{self, Dotted, Long, Missing, Numbered, Unique};
 use super::restored::{self, Restored};
-use crate::vendor::{API_KEY, MODEL, Starting, openai, start};
+use crate::vendor::{API_KEY, MODEL, Starting, bedrock, openai, start};
 
 /// A wire format, with the real provider and the loopback server of its vendor.
 pub(crate) struct Wire {
@@ -159,6 +159,23 @@ pub(crate) const WIRES: &[Wire] = &[
         in_failed_results: &[Image, ImageUrl, Pdf],
     },
     Wire {
+        name: "bedrock",
+        vendor: "bedrock",
+        models: BEDROCK_MODELS,
+        provider: |url| BoxedProvider::new(bedrock(url)),
+        start: || start(BedrockServer::builder(), Vec::new()),
+        list: "messages",
+        exchanges: exchange::of_turns,
+        ids: &[Unique, Numbered, Dotted, Missing, Long],
+        has_broken_args: true,
+        own: &[own::citations, own::redacted_thinking, own::grounding, own::image_of_bedrock],
+        pause: None,
+        restored: restored::by_bedrock,
+        rejected: &[ImageUrl, DocumentUrl],
+        in_results: &[Image, Gif, Pdf],
+        in_failed_results: &[],
+    },
+    Wire {
         name: "ollama",
         vendor: "ollama",
         models: &[MODEL],
@@ -179,6 +196,16 @@ pub(crate) const WIRES: &[Wire] = &[
 
 /// Models of two generations, and two models of one generation, which reject each other's signatures.
 const GEMINI_MODELS: &[&str] = &["gemini-3.8-flash", "gemini-3.7-flash", "gemini-2.5-flash"];
+
+/// Models of families that differ in reasoning, in citations and in the places of files.
+const BEDROCK_MODELS: &[&str] = &[
+    "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "global.anthropic.claude-opus-5-5",
+    "global.amazon.nova-2-lite-v1:0",
+    "global.openai.gpt-6-sol",
+    "us.deepseek.r1-v1:0",
+    "qwen.qwen3-32b-v1:0",
+];
 
 /// Returns the names of the vendors of all wires, sorted.
 pub(crate) fn vendors() -> BTreeSet<&'static str> {

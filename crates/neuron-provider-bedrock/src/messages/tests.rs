@@ -93,6 +93,45 @@ fn neighbouring_messages_are_joined_and_blank_texts_are_left_out() {
     );
 }
 
+/// The API rejects a conversation without messages, and new models of Claude reject one that ends with a response:
+/// <https://github.com/anomalyco/opencode/issues/29760>. Without the filler, the responses around it would be joined.
+#[test]
+fn message_with_blank_texts_alone_becomes_a_filler() {
+    let blank = || user(vec![text(" \n")]);
+    let filler = json!({"role": "user", "content": [{"text": "."}]});
+    let said = |text: &str| json!({"role": "assistant", "content": [{ "text": text }]});
+    for model in [CLAUDE, NOVA, LLAMA] {
+        check(model, &[blank()], json!([filler]));
+        check(model, &[blank(), user(vec![]), blank()], json!([filler]));
+        let mut messages = vec![blank(), Message::assistant("a"), blank()];
+        let mut expected = vec![filler.clone(), said("a"), filler.clone()];
+        check(model, &messages, json!(expected));
+        messages.extend([Message::assistant("b"), Message::user("c")]);
+        expected.extend([said("b"), json!({"role": "user", "content": [{"text": "c"}]})]);
+        check(model, &messages, json!(expected));
+    }
+}
+
+/// New models of Claude continue no response (<https://platform.claude.com/docs/en/about-claude/models/migration-guide>),
+/// and nor do Llama's (<https://github.com/i-am-bee/beeai-framework/issues/753>). Old models of Claude reject white space
+/// at its end.
+#[test]
+fn response_that_another_vendor_paused_is_followed_by_a_filler() {
+    let server_call = || raw("anthropic", json!({"type": "server_tool_use", "id": "s"}), None);
+    let paused = [Message::user("hi"), assistant(vec![text("a \n"), server_call()])];
+    let hi = json!({"role": "user", "content": [{"text": "hi"}]});
+    let said = json!({"role": "assistant", "content": [{"text": "a \n"}]});
+    let filler = json!({"role": "user", "content": [{"text": "."}]});
+    for model in [CLAUDE, "global.anthropic.claude-opus-5-5", NOVA, LLAMA] {
+        check(model, &paused, json!([hi, said, filler]));
+        check(model, &[paused[0].clone(), assistant(vec![server_call()])], json!([hi]));
+    }
+    // A caller may let the model continue its own text.
+    let begun = [Message::user("hi"), Message::assistant("{")];
+    let said = json!({"role": "assistant", "content": [{"text": "{"}]});
+    check(LLAMA, &begun, json!([hi, said]));
+}
+
 #[test]
 fn conversation_that_begins_with_the_assistant_gets_a_first_message() {
     let messages = [Message::assistant("a"), Message::user("b")];
