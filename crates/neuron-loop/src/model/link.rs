@@ -311,16 +311,7 @@ fn settle(
         return (None, Ok(()));
     };
     let cost = match answered {
-        Ok(response) => {
-            let reserved = reservation.cost();
-            return match reservation.settle_response(response, used) {
-                Ok(cost) => (cost, Ok(())),
-                Err(error) => {
-                    let counted = reserved.map(|cost| Cost { is_complete: false, ..cost });
-                    (counted, Err(error))
-                }
-            };
-        }
+        Ok(response) => return reservation.settle_response(response, used),
         // If the tokens are unknown, at least the reserved estimate is charged.
         Err(error) if !error.takes_no_tokens() => reservation.settle_at_least(used),
         // A refused call costs nothing, even if the price has a fee for each call.
