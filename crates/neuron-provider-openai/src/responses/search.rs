@@ -148,7 +148,7 @@ fn extra_tools<'r>(request: &RequestRef<'r>) -> impl Iterator<Item = &'r Value> 
 #[cfg(test)]
 mod tests {
     use neuron_testing::openai::check_responses_request;
-    use neuron_types::{CALL_TOOL, CompletionRequest, Message, Role, SEARCH_TOOLS};
+    use neuron_types::{CALL_TOOL, CompletionRequest, Message, Role, SEARCH_TOOLS, ToolChoice};
     use serde_json::json;
 
     use super::super::response::item;
@@ -280,6 +280,18 @@ mod tests {
         let history = [client, call(Some("mail"))];
         let body_of = |request: &CompletionRequest| body(request)["input"].clone();
         let sent = body_of(&request(items(&history), &[]));
+    #[test]
+    fn forced_search_of_the_agent_is_sent_with_its_definition() {
+        for forced in [SEARCH_TOOLS, CALL_TOOL] {
+            let tool_choice = Some(ToolChoice::Specific { name: forced.into() });
+            let history = items(&[searched(), found(), call(Some(TOOL))]);
+            let body = body(&CompletionRequest { tool_choice, ..request(history, &[TOOL]) });
+            assert_eq!(names(&body), ["look", SEARCH_TOOLS, CALL_TOOL]);
+            assert_eq!(body["tool_choice"]["name"], forced);
+            assert_eq!(body["input"][0], call(None));
+        }
+    }
+
         assert_eq!(sent.as_array().unwrap()[..2], history);
         // The caller added the search, and deferred the tool with a vendor field.
         let history = [searched(), found(), call(Some(TOOL))];
