@@ -15,9 +15,14 @@ pub(crate) const SEARCH_TYPE: &str = "tool_search";
 /// Maximum number of tools in a request. The API rejects longer lists, which is known from its errors.
 const MOST_TOOLS: usize = 128;
 
-/// Returns `true` if OpenAI searches deferred tools for this model, which is gpt-5.4 or later.
+/// Returns `true` if OpenAI searches deferred tools for this model, which is gpt-5.4 or later, except `nano`. The API
+/// rejects the search for `gpt-5.4-nano`. <https://developers.openai.com/api/docs/models/gpt-5.4-nano>
 fn supports_search(model: &str) -> bool {
-    let version = model.strip_prefix("gpt-").and_then(|rest| rest.split('-').next());
+    let mut parts = model.strip_prefix("gpt-").unwrap_or_default().split('-');
+    let version = parts.next();
+    if parts.any(|part| part == "nano") {
+        return false;
+    }
     let (major, minor) = version.map_or(("", "0"), |it| it.split_once('.').unwrap_or((it, "0")));
     match (major.parse::<u32>(), minor.parse::<u32>()) {
         (Ok(major), Ok(minor)) => (major, minor) >= (5, 4),
@@ -305,12 +310,21 @@ mod tests {
     }
 
     #[test]
-    fn only_gpt_5_4_and_later_support_the_search() {
+    fn only_gpt_5_4_and_later_without_nano_support_the_search() {
         let check = |model: &str, expected| assert_eq!(supports_search(model), expected, "{model}");
         for model in ["gpt-5.4", "gpt-5.4-mini", "gpt-5.10", "gpt-6-astra", "gpt-6.1-sol"] {
             check(model, true);
         }
-        for model in ["gpt-5", "gpt-5-mini", "gpt-5.3-codex", "gpt-4.1", "gpt-4o", "o3"] {
+        for model in [
+            "gpt-5.4-nano",
+            "gpt-5.4-nano-2026-03-17",
+            "gpt-5",
+            "gpt-5-mini",
+            "gpt-5.3-codex",
+            "gpt-4.1",
+            "gpt-4o",
+            "o3",
+        ] {
             check(model, false);
         }
         for model in ["", "gpt-", "gpt-oss-120b", "openai/gpt-5.4", "my-deployment"] {
