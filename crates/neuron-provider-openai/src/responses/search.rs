@@ -77,11 +77,13 @@ impl<'a> Search<'a> {
             bare.filter_map(ContentBlock::as_tool_use).map(|call| call.name).collect();
         let names = search.tools.iter().map(|tool| &tool.name);
         search.loaded = names.filter(|name| called.contains(name.as_str())).cloned().collect();
-        // The API rejects a search without deferred tools.
-        if search.loaded.len() == search.tools.len() {
-            search.tools.clear();
-        }
         search
+    }
+
+    /// Returns `true` if the model can find a tool with a search. The API rejects a search without deferred tools, and
+    /// accepts loaded tools without a search.
+    fn is_offered(&self) -> bool {
+        self.loaded.len() < self.tools.len()
     }
 
     /// Returns the tools that are not searched.
@@ -100,14 +102,14 @@ impl<'a> Search<'a> {
 
     /// Returns `true` if this crate adds the search tool, because the caller has not added one.
     pub(crate) fn adds_tool(&self) -> bool {
-        !self.tools.is_empty() && !self.has_own
+        self.is_offered() && !self.has_own
     }
 
     /// Returns `true` if an item of an earlier response must not be sent, because it belongs to a search on OpenAI's
     /// server and the request has no search tool.
     pub(crate) fn omits(&self, item: &Value) -> bool {
         let is_search = matches!(text_of(item, "type"), "tool_search_call" | "tool_search_output");
-        let is_offered = self.has_own || !self.tools.is_empty();
+        let is_offered = self.has_own || self.is_offered();
         is_search && !is_offered && text_of(item, "execution") != "client"
     }
 
@@ -115,7 +117,7 @@ impl<'a> Search<'a> {
     /// exist in this request. Namespaces that the caller defines are kept.
     pub(crate) fn strips_namespace(&self, call: &Value) -> bool {
         let (name, namespace) = (text_of(call, "name"), text_of(call, "namespace"));
-        let exists = self.has_own || !self.tools.is_empty() && self.found.contains(name);
+        let exists = self.has_own || self.is_offered() && self.found.contains(name);
         !namespace.is_empty() && namespace == name && !exists
     }
 
@@ -245,9 +247,9 @@ mod tests {
             let sent = body(&request(content.clone(), &["read_mail", TOOL]));
             assert_eq!(names(&sent), ["look", "tool_search", "read_mail*", TOOL]);
             assert_eq!(sent["input"][0].get("namespace"), None);
-            // A search without deferred tools is rejected, so the agent's own search is sent.
+            // A search without deferred tools is rejected, and there is nothing to search.
             let sent = body(&request(content, &[TOOL]));
-            assert_eq!(names(&sent), ["look", SEARCH_TOOLS, CALL_TOOL]);
+            assert_eq!(names(&sent), ["look", TOOL]);
             assert_eq!(sent["input"][0].get("namespace"), None);
         }
         // A later search finds the tool again.
@@ -279,13 +281,6 @@ mod tests {
     }
 
     #[test]
-    fn searches_and_namespaces_of_the_caller_are_sent_unchanged() {
-        let mut client = searched();
-        (client["execution"], client["call_id"]) = ("client".into(), "c".into());
-        let history = [client, call(Some("mail"))];
-        let body_of = |request: &CompletionRequest| body(request)["input"].clone();
-        let sent = body_of(&request(items(&history), &[]));
-    #[test]
     fn forced_search_of_the_agent_is_sent_with_its_definition() {
         for forced in [SEARCH_TOOLS, CALL_TOOL] {
             let tool_choice = Some(ToolChoice::Specific { name: forced.into() });
@@ -297,6 +292,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn searches_and_namespaces_of_the_caller_are_sent_unchanged() {
+        let mut client = searched();
+        (client["execution"], client["call_id"]) = ("client".into(), "c".into());
+        let history = [client, call(Some("mail"))];
+        let body_of = |request: &CompletionRequest| body(request)["input"].clone();
+        let sent = body_of(&request(items(&history), &[]));
         assert_eq!(sent.as_array().unwrap()[..2], history);
         // The caller added the search, and deferred the tool with a vendor field.
         let history = [searched(), found(), call(Some(TOOL))];
