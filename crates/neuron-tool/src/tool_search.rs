@@ -128,8 +128,8 @@ impl ToolSearch {
 
     /// Creates the tool that searches `tools`.
     pub(crate) fn search_tool(&self, tools: Vec<Arc<ToolDefinition>>) -> Arc<dyn ToolDyn> {
-        let Self { max_results, max_names, prefers_vendor, .. } = *self;
-        Arc::new(SearchTools { tools, max_results, max_names, prefers_vendor })
+        let Self { max_results, max_names, .. } = *self;
+        Arc::new(SearchTools { tools, max_results, max_names })
     }
 }
 
@@ -165,8 +165,6 @@ struct SearchTools {
     tools: Vec<Arc<ToolDefinition>>,
     max_results: usize,
     max_names: usize,
-    /// Set if the definition of this tool contains the definitions in `tools`, for a vendor that searches them itself.
-    prefers_vendor: bool,
 }
 
 impl SearchTools {
@@ -213,7 +211,7 @@ impl ToolDyn for SearchTools {
         let description = "Searches the tools that are not listed here, by words of their names and descriptions. Each \
              line of the result is the definition of a tool as JSON. After the result, call such a tool with \
              `call_tool`.";
-        let definition = definition(
+        definition(
             SEARCH_TOOLS,
             description,
             json!({
@@ -222,12 +220,7 @@ impl ToolDyn for SearchTools {
                     "description": "Words of names and descriptions, or whole names of tools",
                 },
             }),
-        );
-        if !self.prefers_vendor {
-            return definition;
-        }
-        let tools: Vec<ToolDefinition> = self.tools.iter().map(|tool| (**tool).clone()).collect();
-        definition.with_deferred_tools(&tools)
+        )
     }
 
     fn call_dyn<'a>(

@@ -123,8 +123,15 @@ impl ToolRegistry {
     /// [`defer_tools`](Self::defer_tools), these are all definitions.
     #[must_use]
     pub fn visible_definitions(&self) -> Vec<ToolDefinition> {
-        let visible = self.tools.iter().filter(|(name, _)| !self.is_deferred(name));
-        visible.map(|(_, registered)| (*registered.definition).clone()).collect()
+        let all = self.definitions().into_iter();
+        let (deferred, mut visible): (Vec<_>, Vec<_>) =
+            all.partition(|tool| self.is_deferred(&tool.name));
+        // Added here and not in the tool, because the tool is created again for each registered tool.
+        let search = visible.iter_mut().find(|tool| tool.name == SEARCH_TOOLS);
+        if let Some(search) = search.filter(|_| self.prefers_vendor_search()) {
+            *search = search.clone().with_deferred_tools(&deferred);
+        }
+        visible
     }
 
     /// Returns the names of the deferred tools whose definitions are in a conversation, in the order in which the model
