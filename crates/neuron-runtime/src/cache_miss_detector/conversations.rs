@@ -27,6 +27,8 @@ pub(super) struct Facts {
     pub(super) started: Instant,
     /// Lifetime of the vendor's cache.
     pub(super) lifetime: Duration,
+    /// Number of cache breakpoints in the request.
+    pub(super) breakpoints: usize,
 }
 
 /// Maximum number of conversations without a run.
