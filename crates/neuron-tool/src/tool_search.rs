@@ -100,12 +100,15 @@ impl ToolSearch {
     /// | provider | search | models |
     /// |---|---|---|
     /// | Anthropic | `tool_search_tool_bm25_20251119` | Claude 4 and later |
-    /// | OpenAI with the Responses API | `tool_search` | gpt-5.4 and later, up to 128 tools |
+    /// | OpenAI with the Responses API | `tool_search` | gpt-5.4 and later except `nano`, up to 128 tools |
     ///
     /// The definition of [`SEARCH_TOOLS`] then contains the definitions of all deferred tools, see
-    /// [`RequestRef::deferred_tools`](neuron_types::RequestRef::deferred_tools). The vendor receives them with each request,
-    /// and keeps them out of the model's context. With hundreds of tools these are hundreds of kilobytes, which a durable
-    /// engine may store with each request.
+    /// [`RequestRef::deferred_tools`](neuron_types::RequestRef::deferred_tools). The vendor receives them with each request.
+    /// With hundreds of tools these are hundreds of kilobytes, which a durable engine may store with each request.
+    ///
+    /// Anthropic keeps the deferred tools out of the model's context. OpenAI keeps only their schemas out of it. The model
+    /// always sees their names and descriptions at the start of the prompt, so a registered or removed tool discards the
+    /// prompt cache. Estimates of tokens do not count them.
     ///
     /// The settings for results and names apply only to [`SEARCH_TOOLS`].
     ///
