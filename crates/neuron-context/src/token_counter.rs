@@ -106,7 +106,8 @@ impl TokenCounter {
         TOKENS_PER_MESSAGE.saturating_add(content)
     }
 
-    /// Estimates the number of tokens of tool definitions.
+    /// Estimates the number of tokens of tool definitions. The [deferred tools](RequestRef::deferred_tools) do not count,
+    /// although OpenAI sends their names and descriptions to the model if it searches them.
     #[must_use]
     pub fn estimate_tools(&self, tools: &[ToolDefinition]) -> usize {
         total(tools.iter().map(|tool| {

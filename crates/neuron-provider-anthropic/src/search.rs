@@ -98,6 +98,7 @@ mod tests {
     use neuron_testing::anthropic::check_request;
     use neuron_types::{
         CALL_TOOL, CacheControl, CompletionRequest, ContentBlock, Message, Role, SEARCH_TOOLS,
+        ToolChoice,
     };
     use serde_json::json;
 
@@ -212,6 +213,16 @@ mod tests {
         visible.tools.push(tool("read_mail"));
         assert_eq!(body(&visible)["messages"][1]["content"][1], found(&["read_mail"]));
         assert_eq!(body(&request(&["other"]))["messages"][1]["content"][1], found(&[]));
+    }
+
+    #[test]
+    fn forced_search_of_the_agent_is_sent_with_its_definition() {
+        for forced in [SEARCH_TOOLS, CALL_TOOL] {
+            let tool_choice = Some(ToolChoice::Specific { name: forced.into() });
+            let body = body(&CompletionRequest { tool_choice, ..request(&["send_mail"]) });
+            assert_eq!(names(&body), ["look", SEARCH_TOOLS, CALL_TOOL]);
+            assert_eq!(body["tool_choice"], json!({ "type": "tool", "name": forced }));
+        }
     }
 
     #[test]

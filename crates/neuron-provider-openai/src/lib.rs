@@ -48,7 +48,7 @@
 //!   [`StopReason::ToolUse`](neuron_types::StopReason::ToolUse) would promise calls that an agent can run. The caller
 //!   must answer with an item in the API's format. Tools that ran on the server do not change the stop reason.
 //! - Responses: OpenAI searches [deferred tools](neuron_types::RequestRef::deferred_tools) itself, if the model is gpt-5.4
-//!   or later and the request has less than 128 tools. A deferred tool that an earlier call of another model names is sent
+//!   or later, but not `nano`, and the request has less than 128 tools. A deferred tool that an earlier call of another model names is sent
 //!   without `defer_loading`, because the API rejects such a call otherwise.
 //! - A [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) of `"openai"` in a user message is sent unchanged. Use
 //!   such a block for speech in Chat Completions, and for the results of OpenAI's own tools in Responses.

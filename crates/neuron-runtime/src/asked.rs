@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use neuron_types::{DurableError, HistoryKey, Message, RequestRef};
+use neuron_types::{DurableError, HistoryKey, Message, RequestRef, ToolDefinition};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -20,7 +20,8 @@ pub struct Asked {
     pub messages: usize,
     /// Digest of all messages of the request.
     pub conversation: String,
-    /// Digest of the request's settings, which are all of its fields except the messages.
+    /// Digest of the request's settings, which are all of its fields except the messages. The
+    /// [deferred tools](RequestRef::deferred_tools) do not count.
     pub settings: String,
     /// The request's settings as JSON texts, by field name. A field of a tool has the name `tools.TOOL.FIELD`. Texts of
     /// more than 4096 bytes are cut, and the field `extra` is stored as a digest.
@@ -106,7 +107,10 @@ impl RequestLog {
     ///
     /// [`DurableError::Other`] if the request cannot be serialised as JSON.
     pub fn ask(&self, request: RequestRef<'_>) -> Result<Asked, DurableError> {
-        let settings = RequestRef { messages: &[], ..request };
+        // A vendor's search reads the deferred tools, as `search_tools` does. A run may replay after they changed.
+        let tools: Vec<_> =
+            request.tools.iter().map(ToolDefinition::without_deferred_tools).collect();
+        let settings = RequestRef { messages: &[], tools: &tools, ..request };
         let mut state = self.state();
         let conversation = state.conversation_digest(request)?;
         let digest = digest::of(&settings)?;

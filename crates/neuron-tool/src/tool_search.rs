@@ -100,12 +100,15 @@ impl ToolSearch {
     /// | provider | search | models |
     /// |---|---|---|
     /// | Anthropic | `tool_search_tool_bm25_20251119` | Claude 4 and later |
-    /// | OpenAI with the Responses API | `tool_search` | gpt-5.4 and later, up to 128 tools |
+    /// | OpenAI with the Responses API | `tool_search` | gpt-5.4 and later except `nano`, up to 128 tools |
     ///
     /// The definition of [`SEARCH_TOOLS`] then contains the definitions of all deferred tools, see
-    /// [`RequestRef::deferred_tools`](neuron_types::RequestRef::deferred_tools). The vendor receives them with each request,
-    /// and keeps them out of the model's context. With hundreds of tools these are hundreds of kilobytes, which a durable
-    /// engine may store with each request.
+    /// [`RequestRef::deferred_tools`](neuron_types::RequestRef::deferred_tools). The vendor receives them with each request.
+    /// With hundreds of tools these are hundreds of kilobytes, which a durable engine may store with each request.
+    ///
+    /// Anthropic keeps the deferred tools out of the model's context. OpenAI keeps only their schemas out of it. The model
+    /// always sees their names and descriptions at the start of the prompt, so a registered or removed tool discards the
+    /// prompt cache. Estimates of tokens do not count them.
     ///
     /// The settings for results and names apply only to [`SEARCH_TOOLS`].
     ///
@@ -128,8 +131,8 @@ impl ToolSearch {
 
     /// Creates the tool that searches `tools`.
     pub(crate) fn search_tool(&self, tools: Vec<Arc<ToolDefinition>>) -> Arc<dyn ToolDyn> {
-        let Self { max_results, max_names, prefers_vendor, .. } = *self;
-        Arc::new(SearchTools { tools, max_results, max_names, prefers_vendor })
+        let Self { max_results, max_names, .. } = *self;
+        Arc::new(SearchTools { tools, max_results, max_names })
     }
 }
 
@@ -165,8 +168,6 @@ struct SearchTools {
     tools: Vec<Arc<ToolDefinition>>,
     max_results: usize,
     max_names: usize,
-    /// Set if the definition of this tool contains the definitions in `tools`, for a vendor that searches them itself.
-    prefers_vendor: bool,
 }
 
 impl SearchTools {
@@ -213,7 +214,7 @@ impl ToolDyn for SearchTools {
         let description = "Searches the tools that are not listed here, by words of their names and descriptions. Each \
              line of the result is the definition of a tool as JSON. After the result, call such a tool with \
              `call_tool`.";
-        let definition = definition(
+        definition(
             SEARCH_TOOLS,
             description,
             json!({
@@ -222,12 +223,7 @@ impl ToolDyn for SearchTools {
                     "description": "Words of names and descriptions, or whole names of tools",
                 },
             }),
-        );
-        if !self.prefers_vendor {
-            return definition;
-        }
-        let tools: Vec<ToolDefinition> = self.tools.iter().map(|tool| (**tool).clone()).collect();
-        definition.with_deferred_tools(&tools)
+        )
     }
 
     fn call_dyn<'a>(

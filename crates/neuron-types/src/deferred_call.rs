@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Message, RequestRef, ToolDefinition, ToolUseRef};
+use crate::{Message, RequestRef, ToolChoice, ToolDefinition, ToolUseRef};
 
 /// Name of the tool with which a model searches for tools that are not in the request.
 pub const SEARCH_TOOLS: &str = "search_tools";
@@ -50,12 +50,14 @@ impl<'a> RequestRef<'a> {
     /// other providers send [`tools`](Self::tools), so the model searches with [`SEARCH_TOOLS`].
     ///
     /// Returns nothing if the request does not have both [`SEARCH_TOOLS`] and [`CALL_TOOL`], because the model must then
-    /// not search.
+    /// not search. Returns nothing if [`tool_choice`](Self::tool_choice) forces a call of [`SEARCH_TOOLS`] or
+    /// [`CALL_TOOL`], because vendors reject a choice of a tool that is not sent.
     #[must_use]
     pub fn deferred_tools(self) -> Vec<ToolDefinition> {
         let tool = |name: &str| self.tools.iter().find(|tool| tool.name == name);
-        match (tool(SEARCH_TOOLS), tool(CALL_TOOL)) {
-            (Some(search), Some(_)) => search.deferred_tools(),
+        match (tool(SEARCH_TOOLS), tool(CALL_TOOL), self.tool_choice) {
+            (_, _, Some(ToolChoice::Specific { name })) if is_search_tool(name) => Vec::new(),
+            (Some(search), Some(_), _) => search.deferred_tools(),
             _ => Vec::new(),
         }
     }
@@ -63,8 +65,12 @@ impl<'a> RequestRef<'a> {
     /// Iterates over [`tools`](Self::tools), except [`SEARCH_TOOLS`] and [`CALL_TOOL`]. A provider that searches the
     /// [deferred tools](Self::deferred_tools) itself sends these tools, because two searches would confuse the model.
     pub fn tools_without_search(self) -> impl Iterator<Item = &'a ToolDefinition> + use<'a> {
-        self.tools.iter().filter(|tool| tool.name != SEARCH_TOOLS && tool.name != CALL_TOOL)
+        self.tools.iter().filter(|tool| !is_search_tool(&tool.name))
     }
+}
+
+fn is_search_tool(name: &str) -> bool {
+    name == SEARCH_TOOLS || name == CALL_TOOL
 }
 
 /// The tools of a run's agent, for layers and other callbacks.
@@ -157,5 +163,18 @@ mod tests {
         assert_eq!(names(&[tool("look"), tool(CALL_TOOL)]), (vec![], own.clone()));
         assert_eq!(names(&[tool("look"), tool(SEARCH_TOOLS), tool(CALL_TOOL)]), (vec![], own));
         assert_eq!(names(&[]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn request_that_forces_a_search_has_no_deferred_tools() {
+        let tool = |name: &str| crate::tool_options::definition(name, json!({ "type": "object" }));
+        let search = tool(SEARCH_TOOLS).with_deferred_tools(&[tool("a")]);
+        let all = [tool("look"), search, tool(CALL_TOOL)];
+        for (forced, count) in [(SEARCH_TOOLS, 0), (CALL_TOOL, 0), ("look", 1)] {
+            let choice = ToolChoice::Specific { name: forced.into() };
+            let tool_choice = Some(&choice);
+            let request = RequestRef { tools: &all, tool_choice, ..RequestRef::default() };
+            assert_eq!(request.deferred_tools().len(), count, "{forced}");
+        }
     }
 }

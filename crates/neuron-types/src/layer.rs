@@ -74,8 +74,8 @@ pub struct ModelCall<'a> {
     /// there is no such tool.
     pub output_tool: Option<&'a str>,
     /// Names of deferred tools that the model must not call in response to this request. Calls of these tools fail like
-    /// calls of unknown tools. A layer cannot remove these tools from the request, but the loop removes them from the
-    /// tools that a [vendor searches](RequestRef::deferred_tools).
+    /// calls of unknown tools. The tools stay in the list that a [vendor searches](RequestRef::deferred_tools), because a
+    /// change of the list would discard the vendor's prompt cache.
     pub refused: &'a [&'a str],
     /// Set if a limit ends the run after this call. A layer must then not repeat the call.
     pub is_last: bool,

@@ -35,7 +35,8 @@ impl ContextStrategy for NoCompaction {
         true
     }
 
-    /// Estimates the tokens of the messages, the system prompt and the tool definitions.
+    /// Estimates the tokens of the messages, the system prompt and the tool definitions. The
+    /// [deferred tools](RequestRef::deferred_tools) do not count.
     fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         let instructions: usize = match &request.system {
             Some(SystemPrompt::Text(text)) => text.len(),

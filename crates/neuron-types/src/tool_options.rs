@@ -153,6 +153,32 @@ impl ToolDefinition {
         tools.into_iter().flatten().filter_map(|tool| Self::deserialize(tool).ok()).collect()
     }
 
+    /// Returns a copy without the definitions that [`with_deferred_tools`](Self::with_deferred_tools) stored.
+    #[must_use]
+    pub fn without_deferred_tools(&self) -> Self {
+        let Some(options) = self.options().filter(|options| options.contains_key(DEFERRED)) else {
+            return self.clone();
+        };
+        let others = options.iter().filter(|(name, _)| *name != DEFERRED);
+        let others: Map<_, _> = others.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let mut input_schema = self.plain_schema().into_owned();
+        if let Value::Object(schema) = &mut input_schema
+            && !others.is_empty()
+        {
+            schema.insert(KEYWORD.to_owned(), others.into());
+        }
+        // The stored definitions may be large, so they are not cloned first.
+        Self {
+            name: self.name.clone(),
+            title: self.title.clone(),
+            description: self.description.clone(),
+            input_schema,
+            output_schema: self.output_schema.clone(),
+            annotations: self.annotations.clone(),
+            cache_control: self.cache_control.clone(),
+        }
+    }
+
     /// Returns the input schema without the vendor-specific options that are stored in it. Providers send this schema.
     #[must_use]
     pub fn plain_schema(&self) -> Cow<'_, Value> {
@@ -208,6 +234,10 @@ mod tests {
         assert_eq!(search.plain_schema().to_string(), schema.to_string());
         let stored = serde_json::to_string(&search).unwrap();
         assert_eq!(serde_json::from_str::<ToolDefinition>(&stored).unwrap(), search);
+        assert_eq!(search.without_deferred_tools(), definition(schema));
+        assert_eq!(other.without_deferred_tools(), other);
+        let strict = other.clone().with_deferred_tools(&[other.clone()]);
+        assert_eq!(strict.without_deferred_tools(), other);
         assert_eq!(search.with_deferred_tools(&[]).deferred_tools(), []);
         assert_eq!(other.deferred_tools(), []);
         assert_eq!(definition(json!(true)).with_deferred_tools(&[other]).deferred_tools(), []);

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use neuron_types::{
     CompletionResponse, Cost, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError,
     ModelCall, ModelEndpoint, ModelResponseFuture, OperationKind, Progress, RequestRef,
-    Reservation, ResponseEnd, SEARCH_TOOLS, StreamEvent, TakeBack, TokenUsage, ToolDefinition,
-    UnknownPrice, transcript,
+    Reservation, ResponseEnd, StreamEvent, TakeBack, TokenUsage, ToolDefinition, UnknownPrice,
+    transcript,
 };
 use scopeguard::ScopeGuard;
 
@@ -77,9 +77,6 @@ impl<'a, 'l> Link<'a, 'l> {
             check(self.hooks.env.token)?;
             lock(self.tally).run.check_before_call(self.hooks.env.config())?;
         }
-        let fewer_tools = without_refused(call);
-        let tools = fewer_tools.as_deref().unwrap_or(call.request.tools);
-        let call = &call.with_request(RequestRef { tools, ..call.request });
         let reservation = self.reserve(call)?;
         let mut prefetch = Prefetch::new(call.is_last);
         let answered = self.ask_and_count(call, sink, reservation, &mut prefetch).await;
@@ -311,16 +308,7 @@ fn settle(
         return (None, Ok(()));
     };
     let cost = match answered {
-        Ok(response) => {
-            let reserved = reservation.cost();
-            return match reservation.settle_response(response, used) {
-                Ok(cost) => (cost, Ok(())),
-                Err(error) => {
-                    let counted = reserved.map(|cost| Cost { is_complete: false, ..cost });
-                    (counted, Err(error))
-                }
-            };
-        }
+        Ok(response) => return reservation.settle_response(response, used),
         // If the tokens are unknown, at least the reserved estimate is charged.
         Err(error) if !error.takes_no_tokens() => reservation.settle_at_least(used),
         // A refused call costs nothing, even if the price has a fee for each call.
@@ -331,24 +319,6 @@ fn settle(
         Err(_) => reservation.settle(used),
     };
     (cost, Ok(()))
-}
-
-/// Returns the tools of the request, if a layer refused deferred tools that the vendor would search. The vendor then
-/// searches all others.
-fn without_refused(call: &ModelCall<'_>) -> Option<Vec<ToolDefinition>> {
-    if call.refused.is_empty() {
-        return None;
-    }
-    let mut deferred = call.request.deferred_tools();
-    let before = deferred.len();
-    deferred.retain(|tool| !call.refused.contains(&&*tool.name));
-    if deferred.len() == before {
-        return None;
-    }
-    let mut tools = call.request.tools.to_vec();
-    let search = tools.iter_mut().find(|tool| tool.name == SEARCH_TOOLS)?;
-    *search = search.clone().with_deferred_tools(&deferred);
-    Some(tools)
 }
 
 /// Returns the names of the agent's tools that a layer removed from the request, and of the deferred tools that a layer

@@ -120,6 +120,21 @@ async fn response_that_ends_the_run_with_an_unknown_price_makes_the_cost_incompl
     }
 }
 
+/// Regression test. Before the fix, the run counted the reserved cost, and the first budget the actual one.
+#[tokio::test]
+async fn unknown_price_of_a_second_budget_does_not_change_the_cost_of_the_run() {
+    for way in WAYS {
+        let provider = ScriptedProvider::new([ten().model("large")]);
+        let first = Budget::priced(TwoModels);
+        let budget = first.together_with(&Budget::in_money(Money::from_dollars(100), Fee));
+        let builder = Chat::builder(Chooser(provider, "scripted-model"), window());
+        let mut agent = builder.budget(budget).build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert!(error.contains("\"large\" of \"scripted\" is unknown"), "{error}");
+        assert_eq!((agent.usage().cost, first.usage().cost), (known(100), known(100)));
+    }
+}
+
 #[tokio::test]
 async fn compaction_counts() {
     for way in WAYS {

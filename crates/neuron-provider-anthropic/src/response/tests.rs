@@ -193,6 +193,7 @@ fn usage_of_several_iterations_is_their_sum() {
             cache_read_tokens: Some(80),
             cache_creation_tokens: None,
             reasoning_tokens: Some(5),
+            cost: None,
             iterations: Some(vec![
                 pass("compaction", 100, 50),
                 UsageIteration { model: Some("m".into()), ..pass("advisor_message", 7, 1) },

@@ -15,9 +15,14 @@ pub(crate) const SEARCH_TYPE: &str = "tool_search";
 /// Maximum number of tools in a request. The API rejects longer lists, which is known from its errors.
 const MOST_TOOLS: usize = 128;
 
-/// Returns `true` if OpenAI searches deferred tools for this model, which is gpt-5.4 or later.
+/// Returns `true` if OpenAI searches deferred tools for this model, which is gpt-5.4 or later, except `nano`. The API
+/// rejects the search for `gpt-5.4-nano`. <https://developers.openai.com/api/docs/models/gpt-5.4-nano>
 fn supports_search(model: &str) -> bool {
-    let version = model.strip_prefix("gpt-").and_then(|rest| rest.split('-').next());
+    let mut parts = model.strip_prefix("gpt-").unwrap_or_default().split('-');
+    let version = parts.next();
+    if parts.any(|part| part == "nano") {
+        return false;
+    }
     let (major, minor) = version.map_or(("", "0"), |it| it.split_once('.').unwrap_or((it, "0")));
     match (major.parse::<u32>(), minor.parse::<u32>()) {
         (Ok(major), Ok(minor)) => (major, minor) >= (5, 4),
@@ -72,11 +77,13 @@ impl<'a> Search<'a> {
             bare.filter_map(ContentBlock::as_tool_use).map(|call| call.name).collect();
         let names = search.tools.iter().map(|tool| &tool.name);
         search.loaded = names.filter(|name| called.contains(name.as_str())).cloned().collect();
-        // The API rejects a search without deferred tools.
-        if search.loaded.len() == search.tools.len() {
-            search.tools.clear();
-        }
         search
+    }
+
+    /// Returns `true` if the model can find a tool with a search. The API rejects a search without deferred tools, and
+    /// accepts loaded tools without a search.
+    fn is_offered(&self) -> bool {
+        self.loaded.len() < self.tools.len()
     }
 
     /// Returns the tools that are not searched.
@@ -95,14 +102,14 @@ impl<'a> Search<'a> {
 
     /// Returns `true` if this crate adds the search tool, because the caller has not added one.
     pub(crate) fn adds_tool(&self) -> bool {
-        !self.tools.is_empty() && !self.has_own
+        self.is_offered() && !self.has_own
     }
 
     /// Returns `true` if an item of an earlier response must not be sent, because it belongs to a search on OpenAI's
     /// server and the request has no search tool.
     pub(crate) fn omits(&self, item: &Value) -> bool {
         let is_search = matches!(text_of(item, "type"), "tool_search_call" | "tool_search_output");
-        let is_offered = self.has_own || !self.tools.is_empty();
+        let is_offered = self.has_own || self.is_offered();
         is_search && !is_offered && text_of(item, "execution") != "client"
     }
 
@@ -110,7 +117,7 @@ impl<'a> Search<'a> {
     /// exist in this request. Namespaces that the caller defines are kept.
     pub(crate) fn strips_namespace(&self, call: &Value) -> bool {
         let (name, namespace) = (text_of(call, "name"), text_of(call, "namespace"));
-        let exists = self.has_own || !self.tools.is_empty() && self.found.contains(name);
+        let exists = self.has_own || self.is_offered() && self.found.contains(name);
         !namespace.is_empty() && namespace == name && !exists
     }
 
@@ -148,7 +155,7 @@ fn extra_tools<'r>(request: &RequestRef<'r>) -> impl Iterator<Item = &'r Value> 
 #[cfg(test)]
 mod tests {
     use neuron_testing::openai::check_responses_request;
-    use neuron_types::{CALL_TOOL, CompletionRequest, Message, Role, SEARCH_TOOLS};
+    use neuron_types::{CALL_TOOL, CompletionRequest, Message, Role, SEARCH_TOOLS, ToolChoice};
     use serde_json::json;
 
     use super::super::response::item;
@@ -240,9 +247,9 @@ mod tests {
             let sent = body(&request(content.clone(), &["read_mail", TOOL]));
             assert_eq!(names(&sent), ["look", "tool_search", "read_mail*", TOOL]);
             assert_eq!(sent["input"][0].get("namespace"), None);
-            // A search without deferred tools is rejected, so the agent's own search is sent.
+            // A search without deferred tools is rejected, and there is nothing to search.
             let sent = body(&request(content, &[TOOL]));
-            assert_eq!(names(&sent), ["look", SEARCH_TOOLS, CALL_TOOL]);
+            assert_eq!(names(&sent), ["look", TOOL]);
             assert_eq!(sent["input"][0].get("namespace"), None);
         }
         // A later search finds the tool again.
@@ -274,6 +281,18 @@ mod tests {
     }
 
     #[test]
+    fn forced_search_of_the_agent_is_sent_with_its_definition() {
+        for forced in [SEARCH_TOOLS, CALL_TOOL] {
+            let tool_choice = Some(ToolChoice::Specific { name: forced.into() });
+            let history = items(&[searched(), found(), call(Some(TOOL))]);
+            let body = body(&CompletionRequest { tool_choice, ..request(history, &[TOOL]) });
+            assert_eq!(names(&body), ["look", SEARCH_TOOLS, CALL_TOOL]);
+            assert_eq!(body["tool_choice"]["name"], forced);
+            assert_eq!(body["input"][0], call(None));
+        }
+    }
+
+    #[test]
     fn searches_and_namespaces_of_the_caller_are_sent_unchanged() {
         let mut client = searched();
         (client["execution"], client["call_id"]) = ("client".into(), "c".into());
@@ -293,12 +312,21 @@ mod tests {
     }
 
     #[test]
-    fn only_gpt_5_4_and_later_support_the_search() {
+    fn only_gpt_5_4_and_later_without_nano_support_the_search() {
         let check = |model: &str, expected| assert_eq!(supports_search(model), expected, "{model}");
         for model in ["gpt-5.4", "gpt-5.4-mini", "gpt-5.10", "gpt-6-astra", "gpt-6.1-sol"] {
             check(model, true);
         }
-        for model in ["gpt-5", "gpt-5-mini", "gpt-5.3-codex", "gpt-4.1", "gpt-4o", "o3"] {
+        for model in [
+            "gpt-5.4-nano",
+            "gpt-5.4-nano-2026-03-17",
+            "gpt-5",
+            "gpt-5-mini",
+            "gpt-5.3-codex",
+            "gpt-4.1",
+            "gpt-4o",
+            "o3",
+        ] {
             check(model, false);
         }
         for model in ["", "gpt-", "gpt-oss-120b", "openai/gpt-5.4", "my-deployment"] {

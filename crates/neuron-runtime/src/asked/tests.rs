@@ -220,6 +220,23 @@ fn extra_fields_are_kept_as_a_digest() {
 }
 
 #[test]
+fn changed_deferred_tools_are_not_a_changed_agent() {
+    let request = |deferred: &[ToolDefinition]| CompletionRequest {
+        tools: vec![tool("look", "Looks."), tool("search_tools", "").with_deferred_tools(deferred)],
+        ..request()
+    };
+    let recorded = RequestLog::default().ask(request(&[tool("pay", "Pays.")]).view()).unwrap();
+    assert!(!format!("{recorded:?}").contains("pay"), "{recorded:?}");
+    for deferred in [&[][..], &[tool("pay", "Pays twice."), tool("send", "Sends.")]] {
+        let asked = RequestLog::default().ask(request(deferred).view()).unwrap();
+        RequestLog::default().replay("model/0", &asked, &recorded).unwrap();
+    }
+    // The visible tools still count.
+    let text = error(&request(&[]), &super::tests::request());
+    assert!(text.contains("tools.search_tools"), "{text}");
+}
+
+#[test]
 fn hashed_messages_are_not_hashed_again() {
     let (log, key, mut request) = (RequestLog::default(), HistoryKey::unique(), request());
     let expected = request.clone();

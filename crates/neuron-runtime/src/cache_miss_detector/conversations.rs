@@ -27,6 +27,8 @@ pub(super) struct Facts {
     pub(super) started: Instant,
     /// Lifetime of the vendor's cache.
     pub(super) lifetime: Duration,
+    /// Number of cache breakpoints in the request.
+    pub(super) breakpoints: usize,
 }
 
 /// Maximum number of conversations without a run.
@@ -91,7 +93,8 @@ impl Conversations {
     }
 
     /// Adds a run. It continues the conversation of an earlier run with the same agent and session. Without a session,
-    /// it continues the longest conversation of the agent whose messages are the first messages of the run.
+    /// it continues the longest conversation of the agent whose messages are the first messages of the run. A continued
+    /// conversation has at least the last response too, so a run with the same messages alone is a new conversation.
     pub(super) fn begin(&mut self, key: RunKey, session: &str, messages_json: &[u8]) {
         if let Some(running) = self.running.get_mut(&key) {
             running.open = running.open.saturating_add(1);

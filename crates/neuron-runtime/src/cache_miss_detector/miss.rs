@@ -15,6 +15,8 @@ pub(super) struct Next<'a> {
     pub(super) is_compacted: bool,
     /// Number of content blocks behind the messages of the previous call.
     pub(super) new_blocks: usize,
+    /// Number of cache breakpoints in the request.
+    pub(super) breakpoints: usize,
     /// Maximum length of an excerpt in bytes. Zero means no excerpts.
     pub(super) excerpt_bytes: usize,
 }
@@ -35,6 +37,12 @@ pub(super) fn cause(previous: &Facts, followed: &Followed, next: &Next<'_>) -> C
         Followed::Different { prefix, previous, offset } => {
             let (old, new) = (previous.json(), prefix.json());
             CacheMissCause::Changed(change(old, new, *offset, next.excerpt_bytes))
+        }
+        Followed::Extended { .. }
+            if next.breakpoints < previous.breakpoints
+                && vendor::needs_breakpoints(&next.model.provider) =>
+        {
+            CacheMissCause::FewerBreakpoints
         }
         Followed::Extended { .. } => {
             match vendor::is_behind_lookback(&next.model.provider, next.new_blocks) {

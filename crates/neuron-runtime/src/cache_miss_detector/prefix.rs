@@ -96,11 +96,13 @@ impl Prefix {
         &self.json
     }
 
-    /// Returns `true` if messages that [`messages_json`] serialised start with all messages of this prefix.
+    /// Returns `true` if messages that [`messages_json`] serialised start with all messages of this prefix, and have
+    /// further messages.
     pub(super) fn begins(&self, messages_json: &[u8]) -> bool {
         let own = self.json.get(self.messages_start..).unwrap_or_default();
         // A message is a JSON object, so its text cannot be the beginning of another message.
-        !own.is_empty() && messages_json.starts_with(own)
+        let rest = messages_json.strip_prefix(own).unwrap_or_default();
+        !own.is_empty() && !rest.is_empty()
     }
 
     /// Returns the number of messages.

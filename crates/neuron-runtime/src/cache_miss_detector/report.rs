@@ -54,6 +54,9 @@ pub enum CacheMissCause {
     Compacted,
     /// The request does not start with the previous request.
     Changed(PrefixChange),
+    /// The request starts with the previous request, but has fewer [cache breakpoints](neuron_types::RequestRef::cache), and
+    /// the vendor caches only up to a breakpoint. This happens if a layer or another agent sets no `cache`.
+    FewerBreakpoints,
     /// The request starts with the previous request, but has more new content blocks than Anthropic's models look back
     /// from a cache breakpoint, which is 20. This happens if a response has about ten tool calls.
     ManyNewBlocks {
@@ -152,6 +155,9 @@ impl fmt::Display for CacheMissCause {
             Self::Compacted => f.write_str("the conversation was compacted"),
             Self::Changed(PrefixChange { part, offset, .. }) => {
                 write!(f, "{part} differs from the previous request, at byte {offset} of its JSON")
+            }
+            Self::FewerBreakpoints => {
+                f.write_str("the request has fewer cache breakpoints than the previous request")
             }
             Self::ManyNewBlocks { blocks } => {
                 write!(f, "the request has {blocks} new content blocks")

@@ -81,6 +81,7 @@ struct CallInfo {
     provider: String,
     model: String,
     cache_lifetime: Duration,
+    breakpoints: usize,
 }
 
 /// The prefix of an open call, and the previous call.
@@ -126,6 +127,7 @@ impl CallScope {
             provider: scope.provider.to_owned(),
             model: model.to_owned(),
             cache_lifetime: detector.lifetime.unwrap_or_else(|| vendor::lifetime(request.cache)),
+            breakpoints: vendor::breakpoints(request),
         };
         let (detector, started) = (detector.clone(), Instant::now());
         Some(Self { detector, key, info, started, open: Some(open) })
@@ -152,6 +154,7 @@ impl CallScope {
                         started: self.started,
                         is_compacted,
                         new_blocks,
+                        breakpoints: self.info.breakpoints,
                         excerpt_bytes: self.detector.excerpt_bytes,
                     };
                     found = Some(CacheMiss {
@@ -173,6 +176,7 @@ impl CallScope {
             reports_reads,
             started: self.started,
             lifetime: self.info.cache_lifetime,
+            breakpoints: self.info.breakpoints,
         };
         // The vendor sends only what follows its summary to the model.
         let is_summary = |block: &ContentBlock| matches!(block, ContentBlock::Compaction { .. });

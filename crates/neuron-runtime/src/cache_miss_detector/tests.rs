@@ -246,11 +246,29 @@ fn conversations_between_runs_are_bounded_by_their_bytes() {
         assert_eq!(detector.shared.lock().len(), (0, (number + 1).min(3)));
     }
     // The oldest are dropped, and a run continues the conversation that it starts with.
-    assert_eq!(call(&detector, "", "run", "49"), (1, 2));
-    assert_eq!(call(&detector, "", "run", "46"), (1, 3));
+    let run = |first: &str| {
+        let messages = [Message::user(first), Message::assistant("a"), Message::user("more")];
+        let request = RequestRef { messages: &messages, ..Default::default() };
+        let kind = OperationKind::Run { session_id: "", request: &request };
+        let run = detector.scope(&Operation::new(HookScope::new("run", 0, "openai", "m"), kind));
+        let sizes = detector.shared.lock().len();
+        drop(run);
+        sizes
+    };
+    assert_eq!(run("46"), (1, 3));
+    assert_eq!(run("49"), (1, 2));
     let none = CacheMissDetector::new().max_idle_bytes(0);
     call(&none, "session", "run", "a");
     assert_eq!(none.shared.lock().len(), (0, 0));
+}
+
+/// Regression test. Before the fix, a run with another agent's first message continued the conversation of that agent.
+#[test]
+fn run_with_the_same_messages_alone_is_a_new_conversation() {
+    let detector = CacheMissDetector::new();
+    for idle in 0..3 {
+        assert_eq!(call(&detector, "", "run", "go"), (1, idle));
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_types::{CacheControl, CacheTtl, TokenUsage};
+use neuron_types::{CacheControl, CacheTtl, RequestRef, SystemPrompt, TokenUsage};
 
 /// The tokens of one pass of a model.
 #[derive(Debug, Clone, Copy)]
@@ -62,8 +62,19 @@ impl Pass {
 }
 
 /// Returns `true` if the vendor caches only what a cache breakpoint marks.
-fn needs_breakpoints(provider: &str) -> bool {
+pub(super) fn needs_breakpoints(provider: &str) -> bool {
     matches!(provider, "anthropic" | "aws.bedrock")
+}
+
+/// Returns the number of cache breakpoints in a request.
+pub(super) fn breakpoints(request: RequestRef<'_>) -> usize {
+    let system = match request.system {
+        Some(SystemPrompt::Blocks(blocks)) => blocks.as_slice(),
+        _ => &[],
+    };
+    let in_system = system.iter().filter(|block| block.cache_control.is_some()).count();
+    let in_tools = request.tools.iter().filter(|tool| tool.cache_control.is_some()).count();
+    usize::from(request.cache.is_some()).saturating_add(in_system).saturating_add(in_tools)
 }
 
 /// Returns `true` if the vendor is known to cache all prompts from a [minimum] size on.

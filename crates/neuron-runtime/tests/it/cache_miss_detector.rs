@@ -361,6 +361,27 @@ async fn more_blocks_than_anthropic_looks_back_are_the_cause() {
     }
 }
 
+/// Regression test. Before the fix, the cause was an eviction.
+#[tokio::test]
+async fn missing_breakpoint_is_the_cause_if_the_vendor_needs_it() {
+    for (vendor, expected) in
+        [("anthropic", CacheMissCause::FewerBreakpoints), ("openai", CacheMissCause::Evicted)]
+    {
+        let misses = Misses::default();
+        let replies = [act("a", 0).usage(usage(0, 9_000)), text(0)];
+        let provider = Named(vendor, ScriptedProvider::new(replies));
+        let tools = registry([Act::new("act", &Log::default())]);
+        let agent = Agent::builder(provider).tools(tools).hook(misses.detector());
+        run(agent.prepare_turn(|turn| {
+            if turn.run.turns == 1 {
+                turn.settings.cache = None;
+            }
+        }))
+        .await;
+        assert_eq!(misses.one().cause, expected, "{vendor}");
+    }
+}
+
 #[tokio::test]
 async fn tool_choice_of_the_last_call_is_reported_as_a_setting() {
     let misses = Misses::default();

@@ -120,11 +120,19 @@ impl ToolRegistry {
     }
 
     /// Returns the definitions that belong into a request, in registration order. Without
-    /// [`defer_tools`](Self::defer_tools), these are all definitions.
+    /// [`defer_tools`](Self::defer_tools), these are all definitions. With [`ToolSearch::prefer_vendor`], the definition of
+    /// [`SEARCH_TOOLS`] also contains the deferred definitions.
     #[must_use]
     pub fn visible_definitions(&self) -> Vec<ToolDefinition> {
-        let visible = self.tools.iter().filter(|(name, _)| !self.is_deferred(name));
-        visible.map(|(_, registered)| (*registered.definition).clone()).collect()
+        let all = self.definitions().into_iter();
+        let (deferred, mut visible): (Vec<_>, Vec<_>) =
+            all.partition(|tool| self.is_deferred(&tool.name));
+        // Added here and not in the tool, because the tool is created again for each registered tool.
+        let search = visible.iter_mut().find(|tool| tool.name == SEARCH_TOOLS);
+        if let Some(search) = search.filter(|_| self.prefers_vendor_search()) {
+            *search = search.clone().with_deferred_tools(&deferred);
+        }
+        visible
     }
 
     /// Returns the names of the deferred tools whose definitions are in a conversation, in the order in which the model
@@ -157,8 +165,10 @@ impl ToolRegistry {
     /// the response has their definitions. Such a call must fail, because the model has not read the definition. Returns
     /// nothing without [`defer_tools`](Self::defer_tools).
     ///
-    /// With [`ToolSearch::prefer_vendor`], only calls through [`CALL_TOOL`] are checked. The vendor gives the model the
-    /// definition of any other tool that it calls.
+    /// With [`ToolSearch::prefer_vendor`], only calls through [`CALL_TOOL`] are checked. Only the vendor knows which
+    /// definitions its search gave to the model. A model may therefore call a tool directly before it has read the
+    /// definition, as [OpenAI's models](https://github.com/openai/openai-agents-js/issues/1518) sometimes do. The call then
+    /// runs if the arguments are valid and the permission policy and the approvals allow it.
     ///
     /// The result does not depend on the registered tools, and includes unknown names. A replayed run therefore refuses
     /// the same calls after a tool was added or removed.

@@ -383,6 +383,25 @@ proptest! {
     }
 }
 
+/// Regression test. Before the fix, each registration serialised the definitions of all earlier tools.
+#[test]
+fn registration_does_not_read_the_other_definitions_for_the_vendor() {
+    let mut registry = deferred(&LIST[..1], ToolSearch::new().prefer_vendor());
+    for (name, _) in &LIST[1..] {
+        register(&mut registry, definition(name));
+        let search = registry.definition(SEARCH_TOOLS).unwrap();
+        assert_eq!(search.deferred_tools(), []);
+    }
+    let deferred = |registry: &ToolRegistry| {
+        let search = registry.visible_definitions().swap_remove(0);
+        assert_eq!(search.name, SEARCH_TOOLS);
+        search.deferred_tools().into_iter().map(|tool| tool.name).collect::<Vec<_>>()
+    };
+    assert_eq!(deferred(&registry), LIST.map(|(name, _)| name));
+    registry.remove("read_file").unwrap();
+    assert_eq!(deferred(&registry), LIST[1..].iter().map(|(name, _)| *name).collect::<Vec<_>>());
+}
+
 #[test]
 fn with_the_vendors_search_only_calls_through_call_tool_must_be_found() {
     let registry = deferred(&LIST, ToolSearch::new().visible(["read_file"]).prefer_vendor());

@@ -53,33 +53,35 @@ impl Reservation {
     /// The cost is computed with the price of the reserved model. If the provider
     /// [chooses the model](crate::ProviderInfo::chooses_model), or if the response has a
     /// [route](crate::AnswerMetadata::route), the cost is computed with the price of the route's provider and the
-    /// response's model instead. If this price is unknown, the price of the model that the route requested is used.
+    /// response's model instead. If this price is unknown or the response names no model, the price of the model that the
+    /// route requested is used.
     ///
     /// # Errors
     ///
-    /// [`UnknownPrice`] if the budget limits money and has no price for the model. The tokens and the
-    /// [reserved cost](Self::cost) count in this case, but the cost is incomplete.
+    /// [`UnknownPrice`] if a budget limits money and has no price for the model. The tokens and the
+    /// [reserved cost](Self::cost) count in this budget, and its cost is incomplete. The returned cost is the cost that
+    /// the first budget with prices counts, also beside an error.
     pub fn settle_response(
         mut self,
         response: &CompletionResponse,
         usage: &TokenUsage,
-    ) -> Result<Option<Cost>, UnknownPrice> {
+    ) -> (Option<Cost>, Result<(), UnknownPrice>) {
         let Some(reserved) = self.model.take() else {
-            let (cost, known) = self.count(&[], usage, |used, _| used);
-            return known.map(|()| cost);
+            return self.count(&[], usage, |used, _| used);
         };
         let route = response.message.metadata().and_then(|metadata| metadata.route);
         let vendor = route.as_ref().map_or(&*reserved.vendor, |route| &*route.provider);
-        let is_reserved = match response.model.is_empty() {
-            true => vendor == reserved.vendor,
-            false => route.is_none() && !reserved.is_routed,
-        };
-        let model = if is_reserved { &reserved.model } else { &response.model };
         let requested = route.as_ref().map(|route| &*route.model).filter(|name| !name.is_empty());
-        let names = [Some(&**model), requested];
+        let model = match (&*response.model, requested) {
+            // A router may have several models of the reserved vendor.
+            ("", Some(requested)) => requested,
+            ("", None) if vendor == reserved.vendor => &reserved.model,
+            _ if route.is_none() && !reserved.is_routed => &reserved.model,
+            (answered, _) => answered,
+        };
+        let names = [Some(model), requested];
         let names = names.into_iter().flatten().map(|model| ModelName { vendor, model });
-        let (cost, known) = self.count(&names.collect::<Vec<_>>(), usage, |used, _| used);
-        known.map(|()| cost)
+        self.count(&names.collect::<Vec<_>>(), usage, |used, _| used)
     }
 
     /// Ends the reservation of a model call that broke off. Each counter of the budget grows by the estimate or by

@@ -192,13 +192,12 @@ fn response_is_settled_with_the_vendor_and_the_model_that_answered() {
             true => budget.reserve_routed_call("acme", "m", 1, 0),
             false => budget.reserve_call("acme", "m", 1, 0),
         };
-        let result = reserved.unwrap().settle_response(&response(model, provider), &usage(100, 10));
+        let (cost, known) =
+            reserved.unwrap().settle_response(&response(model, provider), &usage(100, 10));
         assert_eq!((budget.usage().input_tokens, budget.requests()), (100, 1));
         assert_eq!(budget.reserved_money(), Money::ZERO);
-        if let Ok(cost) = &result {
-            assert_eq!((*cost, cost.unwrap().is_complete), (budget.usage().cost, true));
-        }
-        result.map(|_| budget.spent().to_string()).map_err(|error| (error.vendor, error.model))
+        assert_eq!((cost, cost.unwrap().is_complete), (budget.usage().cost, known.is_ok()));
+        known.map(|()| budget.spent().to_string()).map_err(|error| (error.vendor, error.model))
     };
     let unknown = |vendor: &str| Err((vendor.to_owned(), "unknown".to_owned()));
     let cheap = || Ok("$0.20".to_owned());
@@ -220,7 +219,7 @@ fn routed_call_with_an_unknown_price_reserves_no_money() {
     let budget = budget("1");
     let held = budget.reserve_routed_call("acme", "unknown", 100, 10).unwrap();
     assert_eq!((budget.reserved_tokens(), state(&budget)), (110, (Money::ZERO, Money::ZERO)));
-    held.settle_response(&response("m", Some("dear")), &usage(100, 10)).unwrap();
+    held.settle_response(&response("m", Some("dear")), &usage(100, 10)).1.unwrap();
     assert_eq!(state(&budget), (usd("2"), Money::ZERO));
     assert!(budget.reserve_routed_call("acme", "unknown", 1, 1).is_err(), "the money is spent");
 }
@@ -229,7 +228,7 @@ fn routed_call_with_an_unknown_price_reserves_no_money() {
 fn unknown_price_of_a_response_counts_with_its_reservation() {
     let budget = budget("1");
     let held = budget.reserve_routed_call("acme", "m", 100, 10).unwrap();
-    held.settle_response(&response("unknown", Some("dear")), &usage(1, 1)).unwrap_err();
+    held.settle_response(&response("unknown", Some("dear")), &usage(1, 1)).1.unwrap_err();
     assert_eq!(budget.usage(), TokenUsage { cost: incomplete("0.2"), ..usage(1, 1) });
     assert_eq!(budget.reserved_money(), Money::ZERO);
 }
@@ -239,7 +238,8 @@ fn response_is_settled_in_a_budget_without_prices() {
     let budget = Budget::new(UsageLimits::default());
     let held = budget.reserve_routed_call("acme", "unknown", 1, 1).unwrap();
     assert_eq!(held.cost(), None);
-    let cost = held.settle_response(&response("unknown", Some("dear")), &usage(100, 10)).unwrap();
+    let (cost, known) = held.settle_response(&response("unknown", Some("dear")), &usage(100, 10));
+    known.unwrap();
     assert_eq!((cost, budget.usage(), budget.spent()), (None, usage(100, 10), Money::ZERO));
 }
 
@@ -253,11 +253,67 @@ fn response_with_an_alias_costs_the_price_of_the_requested_model() {
         response.message = Message::assistant("hi").with_metadata(&metadata);
         let budget = budget("100");
         let held = budget.reserve_routed_call("acme", "m", 1, 0).unwrap();
-        held.settle_response(&response, &usage(100, 10)).map(|cost| cost.unwrap().to_string())
+        let (cost, known) = held.settle_response(&response, &usage(100, 10));
+        known.map(|()| cost.unwrap().to_string())
     };
     assert_eq!(settle("m", "unknown"), Ok("$2.00".to_owned()));
     assert_eq!(settle("unknown", "m"), Ok("$2.00".to_owned()));
     assert_eq!(settle("unknown", "unknown"), Err(UnknownPrice::new("dear", "unknown")));
+}
+
+/// Regression test. Before the fix, the call had the price of the reserved model.
+#[test]
+fn response_without_a_model_costs_the_price_of_its_route() {
+    /// Calls of `large` cost ten dollars, and all others cost a dollar.
+    struct Sizes;
+
+    impl PriceList for Sizes {
+        fn cost(&self, _: &str, model: &str, _: &TokenUsage) -> Result<Money, UnknownPrice> {
+            Ok(usd(if model == "large" { "10" } else { "1" }))
+        }
+
+        fn reserve(&self, v: &str, m: &str, _: usize, _: usize) -> Result<Money, UnknownPrice> {
+            self.cost(v, m, &TokenUsage::default())
+        }
+    }
+
+    for (route, cost) in [("large", "10"), ("small", "1"), ("", "1")] {
+        let mut answer = AnswerRoute::new("route", "acme");
+        answer.model = route.into();
+        let mut metadata = AnswerMetadata::default();
+        metadata.route = Some(answer);
+        let mut response = response("", None);
+        response.message = Message::assistant("hi").with_metadata(&metadata);
+        let budget = Budget::in_money(usd("100"), Sizes);
+        let held = budget.reserve_routed_call("acme", "small", 1, 0).unwrap();
+        let settled = held.settle_response(&response, &usage(1, 0));
+        assert_eq!(settled, (Some(usd(cost).into()), Ok(())), "{route}");
+    }
+}
+
+/// Regression test. Before the fix, the error had no cost, although both budgets count one.
+#[test]
+fn error_of_a_later_budget_comes_with_the_cost_of_the_first() {
+    /// Every call costs three dollars, and reserves a dollar.
+    struct Dollars;
+
+    impl PriceList for Dollars {
+        fn cost(&self, _: &str, _: &str, _: &TokenUsage) -> Result<Money, UnknownPrice> {
+            Ok(usd("3"))
+        }
+
+        fn reserve(&self, _: &str, _: &str, _: usize, _: usize) -> Result<Money, UnknownPrice> {
+            Ok(usd("1"))
+        }
+    }
+
+    let (first, second) = (Budget::priced(Dollars), budget("1"));
+    let both = first.together_with(&second);
+    let held = both.reserve_routed_call("acme", "m", 100, 10).unwrap();
+    let (cost, known) = held.settle_response(&response("unknown", None), &usage(1, 1));
+    assert_eq!(known, Err(UnknownPrice::new("acme", "unknown")));
+    assert_eq!((cost, first.usage().cost), (Some(usd("3").into()), cost));
+    assert_eq!(second.usage().cost, incomplete("0.2"));
 }
 
 #[test]
@@ -291,7 +347,7 @@ fn unknown_price_without_a_limit_makes_the_cost_incomplete() {
     };
     call(&|budget| reserve(budget).settle(&usage(1, 1)));
     call(&|budget| reserve(budget).settle_at_least(&usage(0, 0)));
-    call(&|budget| reserve(budget).settle_response(&response("x", None), &usage(1, 1)).unwrap());
+    call(&|budget| reserve(budget).settle_response(&response("x", None), &usage(1, 1)).0);
     call(&|budget| budget.charge_call("acme", "unknown", &usage(1, 1)).unwrap());
     call(&|budget| reserve(budget).cost());
     call(&|budget| {
