@@ -70,7 +70,8 @@
 //!   and for Nova. At most four are sent, and a lifetime of an hour only to Claude since 4.5 and only before shorter
 //!   lifetimes. Other breakpoints are left out. Cache points in raw blocks count too.
 //! - Thinking is set in `additionalModelRequestFields`, with the fields of the model's family. A setting for which no
-//!   field is known is an error.
+//!   field is known is an error. A thinking budget of Claude is omitted in a turn that began without reasoning, for
+//!   example with another vendor's model, because Claude rejects the budget until the turn ends.
 //! - `maxTokens` is always sent, with [`DEFAULT_MAX_TOKENS`] or a lower number as its default. The exception is Nova 2
 //!   with the highest effort, which rejects a maximum, a temperature and `top_p`. Such a setting of a request is an
 //!   error, and the client's default is left out.

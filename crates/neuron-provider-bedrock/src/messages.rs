@@ -125,6 +125,19 @@ impl<'a> Conversation<'a> {
             .any(|block| block.is(&["toolUse", "toolResult"]))
     }
 
+    /// Returns `true` if the model waits for results of tools in a turn that began without reasoning. A model of another
+    /// vendor may have begun the turn, and its reasoning is not sent.
+    pub(crate) fn began_without_reasoning(&self) -> bool {
+        let is_said = |block: &Block<'_>| !block.is(&["toolResult", "cachePoint"]);
+        let is_prompt = |turn: &Turn<'_>| turn.role == "user" && turn.content.iter().any(is_said);
+        let start = self.turns.iter().rposition(is_prompt).map_or(0, |last| last + 1);
+        let current = self.turns.get(start..).unwrap_or_default();
+        let is_open = current.last().is_some_and(|turn| turn.role == "user");
+        let first = current.iter().find(|turn| turn.role == "assistant");
+        let block = first.and_then(|turn| turn.content.first());
+        is_open && block.is_some_and(|block| !block.is(&["reasoningContent"]))
+    }
+
     /// Returns the cache points in the API's own JSON.
     pub(crate) fn own_cache_points(&self) -> impl Iterator<Item = &Value> {
         self.turns.iter().flat_map(|turn| &turn.content).filter_map(|block| match block {

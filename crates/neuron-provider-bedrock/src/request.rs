@@ -101,6 +101,11 @@ pub(crate) fn write(
         conversation.end_with(point);
     }
     let mut fields_of_model = thinking::fields(request, model)?;
+    let has_budget = matches!(request.thinking, Some(ThinkingConfig::Enabled { .. }));
+    if has_budget && model.family == Family::Claude && conversation.began_without_reasoning() {
+        // Claude rejects a budget until such a turn ends (<https://github.com/anomalyco/opencode/issues/3077>).
+        fields_of_model.remove("thinking");
+    }
     if forbids_calls(request, model, tools.as_ref(), more_tools) {
         fields_of_model.insert("tool_choice".to_owned(), json!({"type": "none"}));
     }

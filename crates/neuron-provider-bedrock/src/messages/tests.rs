@@ -2,6 +2,7 @@
 
 use neuron_types::{
     CacheControl, CompletionRequest, ContentItem, EmbeddedResource, ImageSource, RequestRef,
+    ThinkingConfig,
 };
 
 use super::*;
@@ -130,6 +131,42 @@ fn response_that_another_vendor_paused_is_followed_by_a_filler() {
     let begun = [Message::user("hi"), Message::assistant("{")];
     let said = json!({"role": "assistant", "content": [{"text": "{"}]});
     check(LLAMA, &begun, json!([hi, said]));
+}
+
+/// Claude rejects a budget in a turn that another vendor's model has begun:
+/// <https://github.com/anomalyco/opencode/issues/3077>.
+#[test]
+fn budget_is_left_out_in_a_turn_without_reasoning() {
+    let thought = |signature: &str| ContentBlock::Thinking {
+        thinking: "hm".into(),
+        signature: signature.into(),
+    };
+    let hi = || Message::user("hi");
+    let results = |id: &str| user(vec![result(id, vec![item("1")])]);
+    for (messages, expected) in [
+        (vec![hi()], true),
+        (vec![hi(), assistant(vec![call("x")]), results("x")], false),
+        (vec![hi(), assistant(vec![thought(""), call("x")]), results("x")], false),
+        (vec![hi(), assistant(vec![thought("s"), call("x")]), results("x")], true),
+        (
+            vec![
+                hi(),
+                assistant(vec![thought("s"), call("x")]),
+                results("x"),
+                assistant(vec![call("y")]),
+                results("y"),
+            ],
+            true,
+        ),
+        (vec![hi(), assistant(vec![call("x")]), results("x"), Message::user("go on")], true),
+        (vec![hi(), assistant(vec![call("x")]), results("x"), Message::user(" ")], false),
+    ] {
+        let thinking = Some(ThinkingConfig::Enabled { budget_tokens: 1024 });
+        let request =
+            RequestRef { model: CLAUDE, messages: &messages, thinking, ..Default::default() };
+        let fields = &written(request, Settings::default())["additionalModelRequestFields"];
+        assert_eq!(fields.get("thinking").is_some(), expected, "{messages:?}");
+    }
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub fn check_request(body: &Value, route: &Route) -> Result<(), ApiError> {
     tools::check_tools(&body, family)?;
     calls::check_calls(&turns, &body, route)?;
     cache::check_cache_points(&body, family)?;
-    thinking::check_fields(&body, family)
+    thinking::check_fields(&body, &turns, family)
 }
 
 #[cfg(test)]

@@ -372,6 +372,37 @@ fn thinking_of_claude_has_a_budget_and_forces_no_tool() {
 }
 
 #[test]
+fn turn_of_claude_with_a_budget_begins_with_reasoning() {
+    let called = |blocks: Value| {
+        let result = json!({"toolResult": {"toolUseId": "a", "content": [{"text": "1"}]}});
+        let messages = json!([
+            {"role": "user", "content": [{"text": "hi"}]},
+            {"role": "assistant", "content": blocks},
+            {"role": "user", "content": [result]},
+        ]);
+        let mut fields = chosen(json!({"auto": {}}));
+        fields["messages"] = messages;
+        fields["additionalModelRequestFields"] =
+            json!({"thinking": {"type": "enabled", "budget_tokens": 1024}});
+        fields
+    };
+    let call = json!({"toolUse": {"toolUseId": "a", "name": "look", "input": {}}});
+    let thought = json!({"reasoningContent": {"redactedContent": "AAAA"}});
+    accepts_at(CLAUDE, called(json!([thought, call])));
+    accepts_at(NOVA, called(json!([call])));
+    let mut ended = called(json!([call]));
+    ended["messages"][2]["content"].as_array_mut().unwrap().push(json!({"text": "and?"}));
+    accepts_at(CLAUDE, ended);
+    claude_refuses(
+        called(json!([call])),
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` \
+         is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of \
+         `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid \
+         this requirement, disable `thinking`.",
+    );
+}
+
+#[test]
 fn thinking_of_other_models_has_rules() {
     let nova = "global.amazon.nova-2-lite-v1%3A0";
     let effort = |effort: &str, config: Value| {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::ApiError;
+use super::messages::Turn;
 use super::wording::{Object, Wording, invalid, of_the_model};
 use crate::bedrock::route::Family;
 use crate::shape::{Problem, Wording as _, words};
@@ -12,7 +13,11 @@ const LEAST_BUDGET: u64 = 1024;
 
 /// Checks the additional fields of a request to Claude, and the fields for thinking of GPT and Nova 2. Bedrock does not
 /// know the fields of a model.
-pub(super) fn check_fields(body: &Object<'_>, family: Family) -> Result<(), ApiError> {
+pub(super) fn check_fields(
+    body: &Object<'_>,
+    turns: &[Turn<'_>],
+    family: Family,
+) -> Result<(), ApiError> {
     let Some(fields) = body.object("additionalModelRequestFields") else { return Ok(()) };
     match family {
         Family::Claude => {}
@@ -34,7 +39,13 @@ pub(super) fn check_fields(body: &Object<'_>, family: Family) -> Result<(), ApiE
         ));
     }
     match fields.object("thinking") {
-        Some(thinking) => check_thinking(&thinking, body, choice.as_ref()),
+        Some(thinking) => {
+            check_thinking(&thinking, body, choice.as_ref())?;
+            match thinking.str("type") {
+                Some("enabled") => check_current_turn(turns),
+                _ => Ok(()),
+            }
+        }
         None => Ok(()),
     }
 }
@@ -86,4 +97,30 @@ fn check_thinking(
     } else {
         return Ok(());
     }))
+}
+
+/// Checks that everything after the last message of the user that has more than results of tools begins with reasoning.
+/// Claude requires this if thinking has a budget.
+///
+/// Source: <https://github.com/anomalyco/opencode/issues/3077>.
+fn check_current_turn(turns: &[Turn<'_>]) -> Result<(), ApiError> {
+    let is_said = |block: &Object<'_>| !block.has("toolResult") && !block.has("cachePoint");
+    let is_prompt = |turn: &Turn<'_>| turn.role != "assistant" && turn.blocks.iter().any(is_said);
+    let start = turns.iter().rposition(is_prompt).map_or(0, |last| last + 1);
+    let current = turns.get(start..).unwrap_or_default();
+    let is_open = current.last().is_some_and(|turn| turn.role == "user");
+    let first = current.iter().find(|turn| turn.role == "assistant");
+    match first.and_then(|turn| turn.blocks.first()).filter(|_| is_open) {
+        Some(block) if !block.has("reasoningContent") => {
+            let found = if block.has("toolUse") { "tool_use" } else { "text" };
+            Err(of_the_model(&format!(
+                "{}.type: Expected `thinking` or `redacted_thinking`, but found `{found}`. When `thinking` is enabled, \
+                 a final `assistant` message must start with a thinking block (preceeding the lastmost set of \
+                 `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. \
+                 To avoid this requirement, disable `thinking`.",
+                block.path,
+            )))
+        }
+        _ => Ok(()),
+    }
 }
