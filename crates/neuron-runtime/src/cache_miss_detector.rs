@@ -80,9 +80,9 @@ const MAX_IDLE_BYTES: usize = 64 << 20;
 /// - The calls of one run belong to one conversation.
 /// - A run with a session id continues the conversation of the last run with this session and agent.
 /// - A run without a session id continues a conversation of the same agent if it starts with all messages of that
-///   conversation's last request, and has further messages. If the application changed earlier messages between two runs, the run is a new
-///   conversation. Set a session id ([`ToolContext::session_id`](neuron_types::ToolContext::session_id)) to detect such
-///   changes.
+///   conversation's last request, and has further messages. If the application changed earlier messages between two runs,
+///   the run is a new conversation. Set a session id ([`ToolContext::session_id`](neuron_types::ToolContext::session_id))
+///   to detect such changes.
 /// - [Sub-agents](neuron_types::AgentTool) inherit the detector with the other hooks. Each has its own conversation.
 /// - Any number of agents and runs can share the detector. Clones share the conversations and the callback.
 ///
