@@ -34,6 +34,7 @@ mod tests {
             cache_creation_tokens: Some(30),
             reasoning_tokens: Some(5),
             iterations: None,
+            cost: None,
         };
         assert_eq!(
             wire_usage(&usage),
