@@ -190,6 +190,11 @@ impl<'a> Writer<'a, '_, '_> {
                     self.others.push(block);
                 }
             }
+            // A later message may be joined to this one, and must not change it.
+            let has = |kind| self.others.iter().any(|block| block.is(&[kind]));
+            if has("document") && !has("text") {
+                self.others.insert(0, Block::Text(DOCUMENTS.into()));
+            }
             return Ok(());
         }
         for block in &message.content {
@@ -224,10 +229,6 @@ impl<'a> Writer<'a, '_, '_> {
         let is_asked = std::mem::take(&mut self.is_asked);
         let mut results = std::mem::take(&mut self.results);
         let mut others = std::mem::take(&mut self.others);
-        let has = |kind| others.iter().any(|block| block.is(&[kind]));
-        if has("document") && !has("text") {
-            others.insert(0, Block::Text(DOCUMENTS.into()));
-        }
         let turns = &mut self.conversation.turns;
         let family = self.model.family;
         if !results.is_empty() && !others.iter().all(|block| may_be_beside_results(block, family)) {

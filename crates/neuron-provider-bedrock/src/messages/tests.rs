@@ -133,6 +133,16 @@ fn response_that_another_vendor_paused_is_followed_by_a_filler() {
     check(LLAMA, &begun, json!([hi, said]));
 }
 
+#[test]
+fn text_of_documents_stays_when_a_message_is_joined() {
+    let messages = [user(vec![pdf()]), assistant(vec![]), Message::user("more")];
+    let first = sent(CLAUDE, &messages[..1]);
+    let mut content = first[0]["content"].as_array().unwrap().clone();
+    assert_eq!(content[0], json!({ "text": DOCUMENTS }));
+    content.push(json!({"text": "more"}));
+    check(CLAUDE, &messages, json!([{"role": "user", "content": content}]));
+}
+
 /// Claude rejects a budget in a turn that another vendor's model has begun:
 /// <https://github.com/anomalyco/opencode/issues/3077>.
 #[test]
