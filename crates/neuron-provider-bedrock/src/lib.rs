@@ -38,9 +38,10 @@
 //!   valid on all platforms, so a conversation can move between the two. Reasoning of DeepSeek, of GPT and of models of
 //!   an unknown family becomes [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and is sent back unchanged.
 //! - Texts with citations, calls and results of server tools, and unknown blocks become raw blocks too. A raw block has
-//!   the field `neuron:origin`, which is never sent. Only models of the same origin get the block back: Claude, DeepSeek,
-//!   Nova or Nova 2, and for other vendors the same model. Other models get the text of a text with citations, and
-//!   nothing in place of other blocks. Server tools are never declared for a conversation that has their calls.
+//!   the field `neuron:origin`, which is never sent. Only models of the same origin get the block back: Claude,
+//!   DeepSeek, Nova or Nova 2, and for other vendors the same model. Other models get the text of a text with
+//!   citations, and nothing in place of other blocks. Server tools are never declared for a conversation that has their
+//!   calls.
 //! - Files of a model become raw blocks, and are sent back as a text such as `[image]`, because the API accepts files
 //!   from the user only.
 //! - Ids of calls and names of tools are sent with `_` in place of characters that the API rejects, and with a number
@@ -58,14 +59,16 @@
 //!   with the assistant gets a first message `.` of the user, except for Claude, Qwen, GLM and Kimi.
 //! - Images and PDF documents are sent in base64. A URL is an error, because the API fetches nothing. In tool results,
 //!   a URL becomes a text. Files that the model does not accept in tool results follow the results. Documents are
-//!   called `Document 1` and so on, because the model reads the name. A raw document gets a number if its name repeats. Plain text documents are sent as texts.
-//! - A request has at most 20 images and 5 documents, and for Claude at most 20 of both together. Beyond this, the oldest
-//!   files of tool results are replaced by texts such as `[image]`. Files that the user sent are kept, and more of them
-//!   than the limit are an error of the server.
+//!   called `Document 1` and so on, because the model reads the name. A raw document gets a number if its name repeats.
+//!   Plain text documents are sent as texts.
+//! - A request has at most 20 images and 5 documents, and for Claude at most 20 of both together. Beyond this, the
+//!   oldest files of tool results are replaced by texts such as `[image]`. Files that the user sent are kept, and more
+//!   of them than the limit are an error of the server.
 //! - Reasoning at the end of a message is not sent, because it belongs to a response that was cut off. Claude rejects
 //!   it.
-//! - Blank texts are not sent, also not in citations. A message of the user that has only blank texts is sent as `.`. So
-//!   is the request to continue a response that another vendor paused to run a tool of its own. The result of a tool without content is sent with a text that says so.
+//! - Blank texts are not sent, also not in citations. A message of the user that has only blank texts is sent as `.`.
+//!   So is the request to continue a response that another vendor paused to run a tool of its own. The result of a tool
+//!   without content is sent with a text that says so.
 //! - Cache breakpoints of tools, of the system prompt and of the conversation become cache points for Claude since 3.7
 //!   and for Nova. At most four are sent, and a lifetime of an hour only to Claude since 4.5 and only before shorter
 //!   lifetimes. Other breakpoints are left out. Cache points in raw blocks count too.
@@ -89,9 +92,9 @@
 //!   `tools` are appended to the tools of `toolConfig`. Use `extra` for `topK` and other fields of a model in
 //!   `additionalModelRequestFields`, for `serviceTier` and for `guardrailConfig`. Video and files in S3 are sent as
 //!   `ContentBlock::Raw`, with a block of the API as its JSON and `aws.bedrock` as its provider.
-//! - A whole response of more than 16,384 tokens, or without a maximum, is requested as a stream, because connections without traffic are
-//!   closed on their way. It is collected within the [`timeout`](Bedrock::timeout) of the call. This requires the
-//!   permission `bedrock:InvokeModelWithResponseStream`.
+//! - A whole response of more than 16,384 tokens, or without a maximum, is requested as a stream, because connections
+//!   without traffic are closed on their way. It is collected within the [`timeout`](Bedrock::timeout) of the call.
+//!   This requires the permission `bedrock:InvokeModelWithResponseStream`.
 //! - A stream that ends before the event `messageStop` is an error and never a short response.
 //! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
 //!   `true` for errors that may be retried.
