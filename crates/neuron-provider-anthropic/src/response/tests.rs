@@ -199,7 +199,6 @@ fn usage_of_several_iterations_is_their_sum() {
                 UsageIteration { model: Some("m".into()), ..pass("advisor_message", 7, 1) },
                 UsageIteration { cache_read_tokens: Some(80), ..pass("message", 181, 20) },
             ]),
-            cost: None,
         },
     );
 }
