@@ -90,11 +90,12 @@ fn broken(api: &str, name: &str, record: ErrorRecord) -> Case {
 fn embeddings(name: &str, count: usize, times: usize) -> Case {
     let mut response = embedding();
     response.embeddings.truncate(count);
+    let texts: Vec<_> = ["one", "two"].into_iter().take(count).collect();
     Case {
         name: name.into(),
         replies: vec![response.clone(); times].into_iter().map(Into::into).collect(),
         means: json!({
-            "input": ["one", "two"].into_iter().take(count).collect::<Vec<_>>(),
+            "input": texts,
             "embeddings": response.embeddings,
             "prompt_tokens": response.usage.prompt_tokens,
         }),
