@@ -46,9 +46,9 @@ programs! {
     approval_wait
     budget
     budget_in_money
+    cache_miss_detector
     guardrails
     loop_detector
-    cache_miss_detector
     sandboxed_shell
     sub_agents
     sub_agents_only

@@ -11,7 +11,7 @@ use neuron_types::{
 
 use crate::builder::AgentBuilder;
 use crate::conversation::Conversation;
-use crate::parts::{Definition, EnclosingRun, Parts};
+use crate::parts::{Definition, EnclosingRun, Parts, add_budget};
 use crate::run::{OwnedRun, Run};
 
 /// The definition of an agent, with its model, tools and settings. Any number of [conversations](Conversation) can
@@ -107,6 +107,7 @@ impl DurableAgent for Agent {
     fn extend_context(&self, ctx: &mut ToolContext) {
         let (of, depth) = (&self.0.definition, EnclosingRun::depth_around(ctx));
         EnclosingRun::extend_context(of, depth, of.config.pauses(true), &mut ctx.extensions);
+        add_budget(of.budget.as_ref(), &mut ctx.extensions);
     }
 }
 

@@ -79,7 +79,7 @@ pub trait AgentTool: WasmCompatSend + WasmCompatSync {
         durability: Durability<'a>,
     ) -> ToolFuture<'a>;
 
-    /// Adds the agent's hooks and permission policy to `ctx`. The default adds nothing.
+    /// Adds the agent's hooks, permission policy and budget to `ctx`. The default adds nothing.
     ///
     /// `ctx` is the context of a tool call that the agent makes. It already has the hooks and the policy of the parent
     /// run.

@@ -67,7 +67,9 @@ use crate::{Cost, LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLi
 ///
 /// # Processes and replays
 ///
-/// A budget exists only in its process. A durable engine does not transfer it to tools that run in another process.
+/// A budget exists only in its process. Some durable engines run tools in another process. There, agents inside the tools
+/// share the budget that the agent was built with, with the counters of that process. The budget of a single run does not
+/// apply there.
 ///
 /// If concurrent agents share a budget, the timing decides which call is refused. A replay by a durable engine may then
 /// differ from the first execution. Therefore give each run of a durable engine its own budget. The

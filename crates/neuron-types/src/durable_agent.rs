@@ -88,8 +88,8 @@ pub trait DurableAgent: WasmCompatSend + WasmCompatSync {
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>>;
 
-    /// Adds the agent's hooks and permission policy to the context of a tool call. Agents inside the call inherit them
-    /// from the context.
+    /// Adds the agent's hooks, permission policy and budget to the context of a tool call. Agents inside the call inherit
+    /// them from the context.
     ///
     /// Hooks and policies cannot be sent to another process. An engine that runs tools in another process therefore
     /// calls this method in that process.

@@ -52,6 +52,18 @@ pub(crate) struct RunScope {
     pub(crate) spare: Mutex<Option<Box<ToolContext>>>,
 }
 
+/// Adds the budget `own` to the extensions of a context. A budget that is already there applies in addition. Returns the
+/// budget that the extensions then have.
+pub(crate) fn add_budget(own: Option<&Budget>, extensions: &mut Extensions) -> Option<Budget> {
+    let found = extensions.get::<Budget>();
+    let Some(own) = own else {
+        return found.cloned();
+    };
+    let budget = found.map_or_else(|| own.clone(), |found| own.together_with(found));
+    extensions.insert(budget.clone());
+    Some(budget)
+}
+
 impl RunScope {
     /// Creates the scope of a run with the context `ctx`. `own_budget` is the budget of the run or of its agent. A
     /// budget in the context applies in addition. `waits` is `true` if the run waits for approval decisions instead of
@@ -66,14 +78,7 @@ impl RunScope {
         let mut extensions = ctx.extensions.clone();
         // The resumed approval belongs to the agent that runs with this context, not to agents inside its calls.
         extensions.remove::<ResumedApproval>();
-        let found = ctx.extensions.get::<Budget>();
-        let budget = match (own_budget, found) {
-            (Some(own), Some(found)) => Some(own.together_with(found)),
-            (own, found) => own.or(found).cloned(),
-        };
-        if let (Some(_), Some(budget)) = (own_budget, &budget) {
-            extensions.insert(budget.clone());
-        }
+        let budget = add_budget(own_budget, &mut extensions);
         let pauses = waits || parts.config().pauses(parts.durability.is_some());
         EnclosingRun::extend_context(parts.definition, depth_in(ctx), pauses, &mut extensions);
         Self {
