@@ -8,7 +8,7 @@
 //! - [`generator`]: the random conversation of a seed
 //! - [`wires`]: the table of all wires
 //! - [`own`]: content that only one vendor sends
-//! - [`play`]: carries out a plan
+//! - [`play`](mod@play): carries out a plan
 //! - [`judge`], [`exchange`] and [`restored`]: the invariants of a request
 
 mod exchange;
