@@ -174,8 +174,8 @@ impl ToolDefinition {
             description: self.description.clone(),
             input_schema,
             output_schema: self.output_schema.clone(),
-            annotations: self.annotations.clone(),
-            cache_control: self.cache_control.clone(),
+            annotations: self.annotations,
+            cache_control: self.cache_control,
         }
     }
 
