@@ -438,16 +438,7 @@ impl OpenBlock {
         let block = response::block(Value::Object(self.fields));
         if let Some(id) = self.call_id {
             out.push_back(StreamEvent::ToolUseEnd { id });
-            // The event `ToolUse` lets an agent run the call, and truncated arguments must not run.
-            if let Some(call) = block.as_tool_use()
-                && ToolCall::invalid_json(call.input).is_none()
-            {
-                out.push_back(StreamEvent::ToolUse {
-                    id: call.id.to_owned(),
-                    name: call.name.to_owned(),
-                    input: call.input.clone(),
-                });
-            }
+            out.extend(block.as_tool_use().and_then(StreamEvent::tool_use));
         }
         block
     }

@@ -230,16 +230,8 @@ impl OpenBlock {
                 set_input(&mut fields, &arguments);
                 let block = reader.read(fields.into());
                 out.push_back(StreamEvent::ToolUseEnd { id });
-                // The event `ToolUse` lets an agent run the call, and invalid arguments must not run.
-                if let Some(call) = block.as_ref().and_then(ContentBlock::as_tool_use)
-                    && ToolCall::invalid_json(call.input).is_none()
-                {
-                    out.push_back(StreamEvent::ToolUse {
-                        id: call.id.to_owned(),
-                        name: call.name.to_owned(),
-                        input: call.input.clone(),
-                    });
-                }
+                let call = block.as_ref().and_then(ContentBlock::as_tool_use);
+                out.extend(call.and_then(StreamEvent::tool_use));
                 block
             }
             Self::Server { mut fields, arguments } => {

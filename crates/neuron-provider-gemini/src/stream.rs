@@ -8,9 +8,7 @@
 use std::collections::VecDeque;
 
 use neuron_http::{Decoder, Framing, Secret, SseDecoder, complete};
-use neuron_types::{
-    CompletionResponse, ContentBlock, ProviderError, StopReason, StreamEvent, ToolCall,
-};
+use neuron_types::{CompletionResponse, ContentBlock, ProviderError, StopReason, StreamEvent};
 
 use crate::error;
 use crate::parts::Origin;
@@ -132,23 +130,7 @@ fn events(block: ContentBlock) -> Vec<StreamEvent> {
     match block {
         ContentBlock::Text(text) => vec![StreamEvent::TextDelta(text)],
         ContentBlock::Thinking { thinking, .. } => vec![StreamEvent::ThinkingDelta(thinking)],
-        ContentBlock::ToolUse { id, name, input } => {
-            // The delta of invalid arguments is the text that the model wrote.
-            let invalid = ToolCall::invalid_json(&input).map(str::to_owned);
-            let is_valid = invalid.is_none();
-            let delta = invalid.unwrap_or_else(|| input.to_string());
-            let mut events = vec![
-                StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() },
-                StreamEvent::ToolUseInputDelta { id: id.clone(), delta },
-                StreamEvent::ToolUseEnd { id: id.clone() },
-            ];
-            // The event `ToolUse` lets an agent run the call, and invalid arguments must not run.
-            if is_valid {
-                events.push(StreamEvent::ToolUse { id, name, input });
-            }
-            events
-        }
-        _ => Vec::new(),
+        block => block.as_tool_use().into_iter().flat_map(StreamEvent::whole_call).collect(),
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use neuron_http::{Decoder, LineDecoder, Secret, complete, read_frame};
-use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
+use neuron_types::{ProviderError, StreamEvent};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -47,8 +47,9 @@ impl Decoder for ChatDecoder {
             self.has_message = true;
             let (thinking, text) = (message.thinking.take(), message.content.take());
             self.extend(thinking.unwrap_or_default(), text.unwrap_or_default(), out);
+            // The API never splits a call into fragments.
             for call in self.collected.take(message) {
-                emit_call(call, out);
+                out.extend(call.as_tool_use().into_iter().flat_map(StreamEvent::whole_call));
             }
         }
         if line.done != Some(true) {
@@ -106,27 +107,6 @@ struct DeltaMessage {
     content: String,
     #[serde(default)]
     thinking: String,
-}
-
-/// Emits all events of a call at once, because the API never splits a call into fragments. Does nothing if the block is
-/// not a call.
-fn emit_call(call: &ContentBlock, out: &mut VecDeque<StreamEvent>) {
-    let Some(call) = call.as_tool_use() else {
-        return;
-    };
-    let (id, name) = (call.id.to_owned(), call.name.to_owned());
-    // The delta of invalid arguments is the text that the model wrote.
-    let delta = match ToolCall::invalid_json(call.input) {
-        Some(text) => text.to_owned(),
-        None => call.input.to_string(),
-    };
-    out.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
-    out.push_back(StreamEvent::ToolUseInputDelta { id: id.clone(), delta });
-    out.push_back(StreamEvent::ToolUseEnd { id: id.clone() });
-    // The event `ToolUse` lets an agent run the call, and invalid arguments must not run.
-    if ToolCall::invalid_json(call.input).is_none() {
-        out.push_back(StreamEvent::ToolUse { id, name, input: call.input.clone() });
-    }
 }
 
 #[cfg(test)]

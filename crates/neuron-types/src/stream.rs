@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::{
     AgentResult, CompletionResponse, ContentBlock, Message, PendingApproval, ProviderError,
-    StopReason, StreamError, TokenUsage, ToolOutput, WasmBoxedStream, WasmCompatSend,
+    StopReason, StreamError, TokenUsage, ToolCall, ToolOutput, ToolUseRef, WasmBoxedStream,
+    WasmCompatSend,
 };
 
 /// An event of a model's response or of an agent's run.
@@ -95,6 +96,29 @@ pub enum StreamEvent {
 }
 
 impl StreamEvent {
+    /// Returns the event [`ToolUse`](Self::ToolUse) of a complete call.
+    ///
+    /// Returns `None` if the arguments are [not valid JSON](ToolCall::invalid_json). The event lets an agent run the
+    /// call, and a call with truncated arguments must not run.
+    #[must_use]
+    pub fn tool_use(call: ToolUseRef<'_>) -> Option<Self> {
+        let ToolUseRef { id, name, input } = call;
+        let is_valid = ToolCall::invalid_json(input).is_none();
+        is_valid.then(|| Self::ToolUse { id: id.into(), name: name.into(), input: input.clone() })
+    }
+
+    /// Returns all events of a call that arrived at once. The delta of arguments that are not valid JSON is the text that
+    /// the model wrote.
+    pub fn whole_call(call: ToolUseRef<'_>) -> impl Iterator<Item = Self> + use<> {
+        let ToolUseRef { id, name, input } = call;
+        let raw = ToolCall::invalid_json(input);
+        let delta = raw.map_or_else(|| input.to_string(), str::to_owned);
+        let start = Self::ToolUseStart { id: id.into(), name: name.into() };
+        let arguments = Self::ToolUseInputDelta { id: id.into(), delta };
+        let end = Self::ToolUseEnd { id: id.into() };
+        [start, arguments, end].into_iter().chain(Self::tool_use(call))
+    }
+
     /// Returns `true` if the event is a part of a response, such as text, reasoning or a tool call.
     #[must_use]
     pub fn is_delta(&self) -> bool {

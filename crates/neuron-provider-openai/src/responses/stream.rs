@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use neuron_http::{Decoder, Secret, SseDecoder, complete, read_frame};
-use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
+use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolUseRef};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -282,12 +282,9 @@ impl ResponsesDecoder {
             if let Some(delta) = arguments(&json).filter(|_| !has_pieces) {
                 events.push_back(StreamEvent::ToolUseInputDelta { id: id.clone(), delta });
             }
-            events.push_back(StreamEvent::ToolUseEnd { id: id.clone() });
-            // The event `ToolUse` lets an agent run the call, and truncated arguments must not run.
-            if ToolCall::invalid_json(call.input).is_none() {
-                let name = announced.map_or(name, |call| call.name);
-                events.push_back(StreamEvent::ToolUse { id, name, input: call.input.clone() });
-            }
+            events.push_back(StreamEvent::ToolUseEnd { id });
+            let name = announced.map_or(name, |call| call.name);
+            events.extend(StreamEvent::tool_use(ToolUseRef { name: &name, ..call }));
         }
         self.done.push(DoneItem::new(order, Key::of(None, &sent), json));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use neuron_types::{ContentBlock, StreamEvent, ToolCall};
+use neuron_types::{ContentBlock, StreamEvent};
 use serde::de::IgnoredAny;
 
 use crate::call::{CallFields, generate_id};
@@ -177,16 +177,7 @@ impl OpenCall {
     fn finish(self, events: &mut VecDeque<StreamEvent>) -> ContentBlock {
         events.push_back(StreamEvent::ToolUseEnd { id: self.fields.id.clone() });
         let block = self.fields.into_block();
-        // The event `ToolUse` lets an agent run the call, and truncated arguments must not run.
-        if let Some(call) = block.as_tool_use()
-            && ToolCall::invalid_json(call.input).is_none()
-        {
-            events.push_back(StreamEvent::ToolUse {
-                id: call.id.to_owned(),
-                name: call.name.to_owned(),
-                input: call.input.clone(),
-            });
-        }
+        events.extend(block.as_tool_use().and_then(StreamEvent::tool_use));
         block
     }
 }
