@@ -11,6 +11,7 @@
 //! |---|---|
 //! | sending a request | [`Endpoint`], [`BaseUrl`], [`write_json`] |
 //! | reading the response | [`Reply`], [`Body`] |
+//! | tool calls of other vendors in a request | [`CallIds`], [`UniqueTexts`], [`called_name`] |
 //! | a streamed response | [`AnswerStream`], [`Decoder`], [`SseDecoder`], [`LineDecoder`] |
 //! | a status that is not a success | [`Rejection`], [`VendorError`], [`retry_after`] |
 //! | keys | [`Secret`] |
@@ -28,10 +29,12 @@ mod endpoint;
 mod idle;
 mod transport;
 
+mod call_ids;
 mod called_name;
 mod json_body;
 mod lenient;
 mod references;
+mod unique_texts;
 
 mod body;
 mod chunks;
@@ -52,6 +55,7 @@ mod secret;
 pub use answer_stream::{AnswerStream, Decoder, complete};
 pub use base_url::BaseUrl;
 pub use body::Body;
+pub use call_ids::CallIds;
 pub use called_name::called_name;
 pub use client::HttpClient;
 pub use endpoint::Endpoint;
@@ -67,4 +71,5 @@ pub use rejection::Rejection;
 pub use reply::Reply;
 pub use secret::Secret;
 pub use sse::SseDecoder;
+pub use unique_texts::UniqueTexts;
 pub use vendor_error::VendorError;

@@ -3,79 +3,23 @@
 //!
 //! A conversation may begin with another vendor and continue here. The ids of other vendors may contain other
 //! characters, such as `functions.look:0`. They may also repeat, because some vendors restart the numbering in every
-//! response. [`Ids`] replaces such ids in requests. Compatible servers may omit ids, or repeat them within a response.
+//! response. [`CallIds`] replaces such ids in requests. Compatible servers may omit ids, or repeat them within a response.
 //! [`ResponseIds`] replaces such ids in responses.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use neuron_types::{ContentBlock, Message};
+use neuron_http::CallIds;
+use neuron_types::Message;
 use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;
 
-/// The mapping from call ids in the conversation to call ids in the request. The new id of a call depends only on
-/// earlier messages. The JSON of a message therefore stays the same while the conversation grows.
-pub(crate) struct Ids<'a> {
-    /// All ids that the request contains so far.
-    sent: HashSet<Cow<'a, str>>,
-    /// Replacements of ids that are invalid or that an earlier call has.
-    renamed: HashMap<&'a str, String>,
-    /// Last number that was appended to each repeated id, by id.
-    numbers: HashMap<Cow<'a, str>, usize>,
-}
-
-impl<'a> Ids<'a> {
-    /// Creates an empty mapping with room for the calls in `messages`.
-    pub(crate) fn new(messages: &[Message]) -> Self {
-        let calls = messages.iter().flat_map(Message::tool_uses).count();
-        Self {
-            sent: HashSet::with_capacity(calls),
-            renamed: HashMap::new(),
-            numbers: HashMap::new(),
-        }
-    }
-
-    /// Assigns ids to the tool calls of the next message. Must be called for every message in order, because a tool
-    /// result refers to the latest call with its id.
-    pub(crate) fn enter_message(&mut self, message: &'a Message) {
-        for block in &message.content {
-            let Some(call) = block.as_tool_use() else {
-                continue;
-            };
-            let id = match block {
-                // Anthropic's API generated this id, so the id is valid.
-                ContentBlock::Raw { provider, .. } if provider == PROVIDER => call.id.into(),
-                _ => self.unique(allowed(call.id)),
-            };
-            // Later results refer to this call, so an earlier replacement of the same id no longer applies.
-            match &id {
-                Cow::Borrowed(_) => drop(self.renamed.remove(call.id)),
-                Cow::Owned(id) => drop(self.renamed.insert(call.id, id.clone())),
-            }
-            self.sent.insert(id);
-        }
-    }
-
-    /// Returns the id that the request contains instead of `id`, or `id` itself if it is not replaced.
-    pub(crate) fn of<'i>(&'i self, id: &'i str) -> &'i str {
-        self.renamed.get(id).map_or(id, String::as_str)
-    }
-
-    /// Returns `id`, with a number appended if an earlier call has the same id.
-    fn unique(&mut self, id: Cow<'a, str>) -> Cow<'a, str> {
-        if !self.sent.contains(&id) {
-            return id;
-        }
-        let number = self.numbers.entry(id.clone()).or_insert(1);
-        loop {
-            *number += 1;
-            let numbered = Cow::Owned(format!("{id}_{number}"));
-            if !self.sent.contains(&numbered) {
-                return numbered;
-            }
-        }
-    }
+/// Creates an empty mapping from call ids in the conversation to call ids in the request, with room for the calls in
+/// `messages`.
+pub(crate) fn ids(messages: &[Message]) -> CallIds<'_> {
+    // The API has no maximum length.
+    CallIds::new(PROVIDER, allowed, usize::MAX, messages)
 }
 
 /// The ids of all tool calls of one response. Ensures that all ids differ.

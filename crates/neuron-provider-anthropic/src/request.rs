@@ -8,7 +8,7 @@ mod tools;
 
 use std::borrow::Cow;
 
-use neuron_http::{Fields, ObjectInput, Shortest, called_name, write_json};
+use neuron_http::{CallIds, Fields, ObjectInput, Shortest, called_name, write_json};
 use neuron_types::{
     CacheControl, CacheTtl, ContentBlock, ContentItem, ContextEdit, Message, ModelContent,
     ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig,
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use self::tools::Tools;
 use crate::echo::Echo;
-use crate::ids::Ids;
+use crate::ids::ids;
 use crate::metadata;
 use crate::open_calls::OpenCalls;
 use crate::search::Search;
@@ -325,7 +325,7 @@ impl Serialize for Messages<'_> {
             content: C,
         }
         // The id of a call depends on all earlier messages, so messages are entered in order.
-        let mut ids = Ids::new(self.messages);
+        let mut ids = ids(self.messages);
         let open_calls = OpenCalls::new(self.messages);
         let blank =
             WireMessage { role: "user", content: [Block::Text { text: "[blank message]" }] };
@@ -371,7 +371,7 @@ pub(crate) struct Content<'a> {
 /// What the blocks of a request depend on: the ids and names of calls, and the tools that the API searches.
 #[derive(Clone, Copy)]
 pub(crate) struct Names<'a> {
-    pub(crate) ids: &'a Ids<'a>,
+    pub(crate) ids: &'a CallIds<'a>,
     pub(crate) tools: &'a [ToolDefinition],
     pub(crate) open_calls: &'a OpenCalls<'a>,
     pub(crate) search: &'a Search<'a>,

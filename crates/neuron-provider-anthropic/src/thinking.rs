@@ -3,7 +3,7 @@
 use neuron_types::{Message, ReasoningEffort, RequestRef, Role, ThinkingConfig};
 use serde::Serialize;
 
-use crate::ids::Ids;
+use crate::ids::ids;
 use crate::open_calls::OpenCalls;
 use crate::request::{Block, Content, Names};
 use crate::search::Search;
@@ -39,7 +39,7 @@ pub(crate) fn thinking(request: RequestRef<'_>, search: &Search<'_>) -> Option<T
 /// Returns `true` if the model waits for results of tools in a turn that began without thinking. Another vendor's model
 /// may have begun the turn, and its reasoning is not sent.
 fn began_without_thinking(messages: &[Message], search: &Search<'_>) -> bool {
-    let (ids, open_calls) = (Ids::new(&[]), OpenCalls::new(messages));
+    let (ids, open_calls) = (ids(&[]), OpenCalls::new(messages));
     let names = Names { ids: &ids, tools: &[], open_calls: &open_calls, search };
     let start = messages.iter().rposition(|message| {
         let mut blocks = Content::of(message, names).blocks();

@@ -4,55 +4,47 @@
 //! requests. [`ResponseIds`] replaces missing and repeated ids in a response.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 
-use neuron_types::{ContentBlock, Message};
+use neuron_http::{CallIds, UniqueTexts};
+use neuron_types::Message;
 
 use crate::PROVIDER;
-use crate::allowed;
+use crate::allowed::{self, MAX_CHARS};
 
-/// The mapping from call ids in the conversation to call ids in the request. The new id of a call depends only on
-/// earlier messages, so the JSON of a message stays the same while the conversation grows.
-#[derive(Default)]
-pub(crate) struct Ids<'a> {
-    /// All ids that the request contains so far.
-    sent: HashSet<Cow<'a, str>>,
-    /// Replacements of ids that are invalid or that an earlier call has.
-    renamed: HashMap<&'a str, Cow<'a, str>>,
-}
+/// The mapping from call ids in the conversation to call ids in the request.
+pub(crate) struct Ids<'a>(CallIds<'a>);
 
 impl<'a> Ids<'a> {
-    /// Assigns ids to the tool calls of the next message. Must be called for every message in order, because a tool
-    /// result refers to the latest call with its id.
+    /// Creates an empty mapping with room for the calls in `messages`.
+    pub(crate) fn new(messages: &[Message]) -> Self {
+        Self(CallIds::new(PROVIDER, allowed::id, MAX_CHARS, messages))
+    }
+
+    /// See [`CallIds::enter_message`].
     pub(crate) fn enter_message(&mut self, message: &'a Message) {
-        for block in &message.content {
-            let Some(call) = block.as_tool_use() else {
-                continue;
-            };
-            let id = match block {
-                // A block in the API's own JSON is sent with its own id.
-                ContentBlock::Raw { provider, .. } if provider == PROVIDER => call.id.into(),
-                _ => allowed::unique(allowed::id(call.id), &self.sent),
-            };
-            // Later results refer to this call, so an earlier replacement of the same id no longer applies.
-            match &id {
-                Cow::Borrowed(same) if *same == call.id => drop(self.renamed.remove(call.id)),
-                id => drop(self.renamed.insert(call.id, id.clone())),
-            }
-            self.sent.insert(id);
-        }
+        self.0.enter_message(message);
     }
 
     /// Returns the id that the request contains instead of `id`.
     pub(crate) fn of(&self, id: &'a str) -> Cow<'a, str> {
-        self.renamed.get(id).cloned().unwrap_or_else(|| allowed::id(id))
+        match self.0.of(id) {
+            // The result of a tool may have no call.
+            same if same == id => allowed::id(id),
+            other => other.to_owned().into(),
+        }
     }
 }
 
 /// The ids of all tool calls of one response.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ResponseIds {
-    given: HashSet<String>,
+    given: UniqueTexts<'static>,
+}
+
+impl Default for ResponseIds {
+    fn default() -> Self {
+        Self { given: UniqueTexts::new(MAX_CHARS) }
+    }
 }
 
 impl ResponseIds {
@@ -60,22 +52,21 @@ impl ResponseIds {
     /// call has that id. For a call without an id, a new id is made from the id of the response.
     pub(crate) fn next(&mut self, server_id: &str, response_id: &str) -> String {
         let id = match (server_id, response_id) {
-            ("", "") => Cow::Borrowed("tooluse"),
-            ("", response) => allowed::id(&format!("tooluse_{response}")).into_owned().into(),
-            (id, _) => Cow::Borrowed(id),
+            ("", "") => "tooluse".to_owned(),
+            ("", response) => allowed::id(&format!("tooluse_{response}")).into_owned(),
+            (id, _) => id.to_owned(),
         };
         // A long id that is not repeated is kept as it is.
-        let id = match self.given.contains(id.as_ref()) {
-            true => allowed::unique(allowed::id(&id), &self.given).into_owned(),
-            false => id.into_owned(),
-        };
-        self.given.insert(id.clone());
-        id
+        if self.given.insert(id.clone().into()) {
+            return id;
+        }
+        self.given.give(allowed::id(&id).into_owned().into()).into_owned()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use neuron_types::ContentBlock;
     use serde_json::json;
 
     use super::*;
@@ -89,7 +80,7 @@ mod tests {
     #[test]
     fn repeated_and_invalid_ids_are_replaced() {
         let messages = ["a/b", "a_b", "a/b", "ok"].map(call);
-        let mut ids = Ids::default();
+        let mut ids = Ids::new(&messages);
         let mut sent = Vec::new();
         for message in &messages {
             ids.enter_message(message);

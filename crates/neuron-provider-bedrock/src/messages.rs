@@ -76,7 +76,7 @@ impl<'a> Conversation<'a> {
         let mut writer = Writer {
             model,
             names,
-            ids: Ids::default(),
+            ids: Ids::new(messages),
             files,
             conversation: Self::default(),
             said: Vec::new(),

@@ -1,23 +1,24 @@
 //! Names of tools. The API accepts fewer characters in a name than other vendors.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
+use neuron_http::UniqueTexts;
 use neuron_types::ToolDefinition;
 
-use crate::allowed;
+use crate::allowed::{self, MAX_CHARS};
 
 /// The mapping from names of tools to names in the request. Different tools have different names there.
-#[derive(Default)]
 pub(crate) struct Names<'a> {
     sent: HashMap<&'a str, Cow<'a, str>>,
-    taken: HashSet<Cow<'a, str>>,
+    taken: UniqueTexts<'a>,
 }
 
 impl<'a> Names<'a> {
     /// Creates the mapping for the tools of a request. Valid names are not replaced.
     pub(crate) fn new(tools: &'a [ToolDefinition]) -> Self {
-        let mut names = Self::default();
+        let taken = UniqueTexts::new(MAX_CHARS);
+        let mut names = Self { sent: HashMap::new(), taken };
         let (valid, others): (Vec<_>, Vec<_>) =
             tools.iter().map(|tool| tool.name.as_str()).partition(|name| allowed::is_name(name));
         for name in valid.into_iter().chain(others) {
@@ -32,8 +33,7 @@ impl<'a> Names<'a> {
         if let Some(sent) = self.sent.get(name) {
             return sent.clone();
         }
-        let sent = allowed::unique(allowed::name(name), &self.taken);
-        self.taken.insert(sent.clone());
+        let sent = self.taken.give(allowed::name(name));
         self.sent.insert(name, sent.clone());
         sent
     }
