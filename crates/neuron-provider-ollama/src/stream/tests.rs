@@ -4,7 +4,8 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
 use neuron_http::AnswerStream;
 use neuron_types::{
-    CompletionResponse, Message, Progress, ResponseEnd, Role, StopReason, TokenUsage,
+    CompletionResponse, ContentBlock, Message, Progress, ResponseEnd, Role, StopReason, TokenUsage,
+    ToolCall,
 };
 use serde_json::{Value, json};
 
