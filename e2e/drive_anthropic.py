@@ -9,7 +9,8 @@ import sys
 import anthropic
 from anthropic.types import ErrorResponse, Message, RawMessageStreamEvent
 from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
-from report import Report, equal, raised, valid
+from driver import Driver
+from report import equal, raised, valid
 from servers import Servers
 from spoiled import check_spoiled
 from structure import problems
@@ -33,10 +34,9 @@ STOP_REASONS = {"context_window_exceeded": "model_context_window_exceeded"}
 BETAS = ["compact-2026-01-12"]
 
 
-class Driver:
+class Anthropic(Driver):
     def __init__(self, servers):
-        self.servers = servers
-        self.report = Report()
+        super().__init__(servers)
         # A request whose parts the server all accepts.
         self.question = {
             "model": servers.model,
@@ -48,21 +48,6 @@ class Driver:
         return anthropic.Anthropic(
             api_key=key or self.servers.key, base_url=case["url"], max_retries=0, timeout=60
         )
-
-    def run(self):
-        for case in self.servers.having("answer"):
-            self.answer(case)
-        for case in self.servers.having("failure"):
-            self.failure(case)
-        for case in self.servers.having("break"):
-            self.broken(case)
-        self.right_requests()
-        self.wrong_requests()
-        self.spoiled_answers()
-        driven = self.report.passed
-        with self.report.case("the end of the servers"):
-            assert self.servers.end(), "replies were left"
-        self.report.end(f"{driven} cases driven")
 
     def answer(self, case):
         """Requests one response as a whole, as events, and through the client's stream helper."""
@@ -430,4 +415,4 @@ def check_error(error, kind, status, word):
 
 
 if __name__ == "__main__":
-    Driver(Servers(sys.argv[1], "anthropic")).run()
+    Anthropic(Servers(sys.argv[1], "anthropic")).run()

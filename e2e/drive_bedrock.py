@@ -16,7 +16,8 @@ import httpx
 from bedrock_requests import CONVERSE
 from botocore.eventstream import EventStreamBuffer
 from botocore.exceptions import ClientError, EventStreamError
-from report import Report, equal, raised, valid
+from driver import Driver
+from report import equal, raised, valid
 from servers import Servers
 from service_model import SERVICE
 from spoiled import check_spoiled
@@ -53,10 +54,9 @@ ANSWER = CONVERSE.output_shape
 EVENT = SERVICE.operation_model("ConverseStream").output_shape.members["stream"]
 
 
-class Driver:
+class Bedrock(Driver):
     def __init__(self, servers):
-        self.servers = servers
-        self.report = Report()
+        super().__init__(servers)
         self.question = {
             "modelId": servers.model,
             "messages": [{"role": "user", "content": [{"text": "Go on."}]}],
@@ -79,21 +79,6 @@ class Driver:
         )
         client.meta.events.register("before-send.bedrock-runtime", without_tls)
         return client
-
-    def run(self):
-        for case in self.servers.having("answer"):
-            self.answer(case)
-        for case in self.servers.having("failure"):
-            self.failure(case)
-        for case in self.servers.having("break"):
-            self.broken(case)
-        self.right_requests()
-        self.wrong_requests()
-        self.spoiled_answers()
-        driven = self.report.passed
-        with self.report.case("the end of the servers"):
-            assert self.servers.end(), "replies were left"
-        self.report.end(f"{driven} cases driven")
 
     def answer(self, case):
         """Requests one response as a whole, as events, and through the client's stream."""
@@ -568,4 +553,4 @@ if __name__ == "__main__":
     for variable in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         os.environ[variable] = os.devnull
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
-    Driver(Servers(sys.argv[1], "bedrock")).run()
+    Bedrock(Servers(sys.argv[1], "bedrock")).run()

@@ -9,11 +9,12 @@ import json
 import sys
 
 import httpx
+from driver import Driver
 from google import genai
 from google.genai import errors
 from google.genai.types import EmbedContentResponse, GenerateContentResponse, HttpOptions
 from google.oauth2.credentials import Credentials
-from report import Report, equal, raised, valid
+from report import equal, raised, valid
 from servers import Servers
 from spoiled import check_spoiled
 from structure import problems
@@ -44,10 +45,9 @@ MODEL = "gemini-3.8-flash"
 CALLS = "parallel tool calls after a text"
 
 
-class Driver:
+class Gemini(Driver):
     def __init__(self, servers):
-        self.servers = servers
-        self.report = Report()
+        super().__init__(servers)
         self.question = {"model": MODEL, "contents": "Go on."}
         # A client closes its connections when Python deletes it, even if its `models` is in use.
         self.clients = []
@@ -72,23 +72,6 @@ class Driver:
     def kept(self, client):
         self.clients.append(client)
         return client
-
-    def run(self):
-        for case in self.servers.having("answer"):
-            self.answer(case)
-        for case in self.servers.having("failure"):
-            self.failure(case)
-        for case in self.servers.having("break"):
-            self.broken(case)
-        for case in self.servers.having("embeddings"):
-            self.embeddings(case)
-        self.right_requests()
-        self.wrong_requests()
-        self.spoiled_answers()
-        driven = self.report.passed
-        with self.report.case("the end of the servers"):
-            assert self.servers.end(), "replies were left"
-        self.report.end(f"{driven} cases driven")
 
     def answer(self, case):
         """Requests one response as a whole, as events, and through the client's stream."""
@@ -471,4 +454,4 @@ def check_error(error, kind, code, status):
 
 
 if __name__ == "__main__":
-    Driver(Servers(sys.argv[1], "gemini")).run()
+    Gemini(Servers(sys.argv[1], "gemini")).run()

@@ -9,8 +9,9 @@ import sys
 
 import httpx
 import ollama
+from driver import Driver
 from ollama import ChatResponse, EmbedResponse
-from report import Report, equal, raised, valid
+from report import equal, raised, valid
 from servers import Servers
 from spoiled import check_spoiled
 from structure import problems
@@ -36,10 +37,9 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 DONE_REASONS = {"end_turn": "stop", "tool_use": "stop", "max_tokens": "length"}
 
 
-class Driver:
+class Ollama(Driver):
     def __init__(self, servers):
-        self.servers = servers
-        self.report = Report()
+        super().__init__(servers)
         self.question = {
             "model": servers.model,
             "messages": [{"role": "user", "content": "Go on."}],
@@ -47,23 +47,6 @@ class Driver:
 
     def client(self, case):
         return ollama.Client(host=case["url"], timeout=60)
-
-    def run(self):
-        for case in self.servers.having("answer"):
-            self.answer(case)
-        for case in self.servers.having("failure"):
-            self.failure(case)
-        for case in self.servers.having("break"):
-            self.broken(case)
-        for case in self.servers.having("embeddings"):
-            self.embeddings(case)
-        self.right_requests()
-        self.wrong_requests()
-        self.spoiled_answers()
-        driven = self.report.passed
-        with self.report.case("the end of the servers"):
-            assert self.servers.end(), "replies were left"
-        self.report.end(f"{driven} cases driven")
 
     def answer(self, case):
         """Requests one response as a whole, as lines, and through the client's stream."""
@@ -268,4 +251,4 @@ def check_error(error, status):
 
 
 if __name__ == "__main__":
-    Driver(Servers(sys.argv[1], "ollama")).run()
+    Ollama(Servers(sys.argv[1], "ollama")).run()

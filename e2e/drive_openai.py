@@ -9,12 +9,13 @@ import struct
 import sys
 
 import openai
+from driver import Driver
 from openai._streaming import SSEDecoder
 from openai.types import CreateEmbeddingResponse
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from openai.types.shared import ErrorObject
-from report import Report, equal, raised, valid
+from report import equal, raised, valid
 from servers import Servers
 from spoiled import check_spoiled
 from structure import problems
@@ -74,10 +75,9 @@ CUT_OFF = {
 }
 
 
-class Driver:
+class OpenAi(Driver):
     def __init__(self, servers):
-        self.servers = servers
-        self.report = Report()
+        super().__init__(servers)
         self.excuses = set()
         # Requests whose parts the server all accepts.
         self.chat_question = {
@@ -91,27 +91,15 @@ class Driver:
             api_key=key or self.servers.key, base_url=case["url"] + "/v1", max_retries=0, timeout=60
         )
 
-    def run(self):
-        for case in self.servers.having("answer"):
-            if "chat" in case["means"]["apis"]:
-                self.chat_answer(case)
-            if "responses" in case["means"]["apis"]:
-                self.answer(case)
-        for case in self.servers.having("failure"):
-            self.failure(case)
-        for case in self.servers.having("break"):
-            self.broken(case)
-        for case in self.servers.having("embeddings"):
-            self.embeddings(case)
-        self.right_requests()
-        self.wrong_requests()
-        self.spoiled_answers()
+    def answer(self, case):
+        if "chat" in case["means"]["apis"]:
+            self.chat_answer(case)
+        if "responses" in case["means"]["apis"]:
+            self.responses_answer(case)
+
+    def after_all(self):
         with self.report.case("the list of what is not typed"):
             equal(set(NOT_TYPED) - self.excuses, set(), "excuses that nothing needs")
-        driven = self.report.passed
-        with self.report.case("the end of the servers"):
-            assert self.servers.end(), "replies were left"
-        self.report.end(f"{driven} cases driven")
 
     def chat_answer(self, case):
         """Requests one response of Chat Completions in three ways.
@@ -147,7 +135,7 @@ class Driver:
             check_completion(completion, means)
             equal(texts, text_of(means), "the texts of the stream")
 
-    def answer(self, case):
+    def responses_answer(self, case):
         """Requests one response of the Responses API in the same three ways."""
         means, name = case["means"]["answer"], case["case"]
         responses = self.client(case).responses
@@ -674,4 +662,4 @@ def floats(text):
 
 
 if __name__ == "__main__":
-    Driver(Servers(sys.argv[1], "openai")).run()
+    OpenAi(Servers(sys.argv[1], "openai")).run()
