@@ -106,6 +106,11 @@ impl Case {
     }
 }
 
+/// Waits until `work` of a test completes, and returns its output. Panics after two minutes.
+pub async fn soon<T>(work: impl Future<Output = T>) -> T {
+    Case::new("test", "work", "soon").soon(work).await
+}
+
 impl Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)

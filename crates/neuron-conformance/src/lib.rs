@@ -17,6 +17,8 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 #[doc(hidden)]
+pub mod any_api;
+#[doc(hidden)]
 pub mod case;
 pub mod child_process;
 #[doc(hidden)]

@@ -1,62 +1,16 @@
 //! The test server, its provider, requests and replies.
 
-use std::future::Future;
-use std::time::Duration;
-
+use neuron_conformance::any_api::AnyServer;
+pub(crate) use neuron_conformance::case::soon;
 use neuron_provider_bedrock::Bedrock;
+use neuron_testing::ServerReply;
 use neuron_testing::bedrock::frame;
-use neuron_testing::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer};
-use neuron_testing::{RecordedRequest, ServerReply};
-use neuron_types::{CompletionRequest, Message, ProviderError};
+use neuron_types::{CompletionRequest, Message};
 use serde_json::{Value, json};
 
-/// A server that accepts every request, and sends only raw replies.
-#[derive(Debug, Default)]
-pub(crate) struct AnyApi;
-
-pub(crate) type Server = VendorServer<AnyApi>;
-
-impl Vendor for AnyApi {
-    type Detail = ();
-    type Error = String;
-
-    fn check(&self, request: &RecordedRequest, _rules: &Rules) -> Result<Call<()>, String> {
-        Ok(Call::new("m", request.path.ends_with("-stream"), ()))
-    }
-
-    fn error(&self, error: &ProviderError) -> String {
-        error.to_string()
-    }
-
-    fn body(&self, _answer: &Answer<'_, ()>) -> Result<Value, String> {
-        Err("use ServerReply::raw".into())
-    }
-
-    fn frames(&self, _answer: &Answer<'_, ()>) -> Vec<Vec<u8>> {
-        Vec::new()
-    }
-
-    fn error_reply(&self, error: &String, _request_id: &str) -> ErrorReply {
-        ErrorReply::new(500, json!({ "error": error }))
-    }
-
-    fn error_frames(
-        &self,
-        _answer: &Answer<'_, ()>,
-        _sent: usize,
-        _error: &String,
-    ) -> Vec<Vec<u8>> {
-        Vec::new()
-    }
-}
+pub(crate) type Server = AnyServer;
 
 pub(crate) const EVENT_STREAM: &str = "application/vnd.amazon.eventstream";
-
-/// Awaits `work`, and fails the test after 2 minutes.
-pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
-    let limit = Duration::from_secs(120);
-    tokio::time::timeout(limit, work).await.expect("too slow")
-}
 
 pub(crate) async fn start(replies: impl IntoIterator<Item = ServerReply>) -> Server {
     Server::start(replies).await.unwrap()

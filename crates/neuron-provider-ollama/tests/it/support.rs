@@ -1,20 +1,12 @@
 //! The test server, its provider, a request and a response.
 
-use std::future::Future;
-use std::time::Duration;
-
+pub(crate) use neuron_conformance::case::soon;
 use neuron_provider_ollama::Ollama;
 use neuron_testing::{OllamaServer, ServerReply};
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, Role, StopReason, TokenUsage,
 };
 use serde_json::json;
-
-/// Awaits `work`, and fails the test after 2 minutes.
-pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
-    let limit = Duration::from_secs(120);
-    tokio::time::timeout(limit, work).await.expect("too slow")
-}
 
 pub(crate) async fn start<R: Into<ServerReply>>(
     replies: impl IntoIterator<Item = R>,

@@ -1,8 +1,6 @@
 //! The test server, its provider, a request and a response.
 
-use std::future::Future;
-use std::time::Duration;
-
+pub(crate) use neuron_conformance::case::soon;
 use neuron_provider_openai::OpenAi;
 use neuron_testing::openai::{Dialect, chat_body, responses_body};
 use neuron_testing::{OpenAiServer, ServerReply};
@@ -11,12 +9,6 @@ use neuron_types::{
     ToolDefinition,
 };
 use serde_json::json;
-
-/// Awaits `work`, and fails the test after 2 minutes.
-pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
-    let limit = Duration::from_secs(120);
-    tokio::time::timeout(limit, work).await.expect("too slow")
-}
 
 pub(crate) async fn start<R: Into<ServerReply>>(
     replies: impl IntoIterator<Item = R>,
