@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use neuron_types::{DurableError, HistoryKey, Message, RequestRef, ToolDefinition};
+use neuron_types::{DurableError, HistoryKey, Message, RequestRef};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -108,8 +108,7 @@ impl RequestLog {
     /// [`DurableError::Other`] if the request cannot be serialised as JSON.
     pub fn ask(&self, request: RequestRef<'_>) -> Result<Asked, DurableError> {
         // A vendor's search reads the deferred tools, as `search_tools` does. A run may replay after they changed.
-        let tools: Vec<_> =
-            request.tools.iter().map(ToolDefinition::without_deferred_tools).collect();
+        let tools = request.tools_without_deferred();
         let settings = RequestRef { messages: &[], tools: &tools, ..request };
         let mut state = self.state();
         let conversation = state.conversation_digest(request)?;

@@ -1,5 +1,7 @@
 //! Calls of tools whose definitions are not in the request.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::{Message, RequestRef, ToolChoice, ToolDefinition, ToolUseRef};
@@ -59,6 +61,16 @@ impl<'a> RequestRef<'a> {
             (_, _, Some(ToolChoice::Specific { name })) if is_search_tool(name) => Vec::new(),
             (Some(search), Some(_), _) => search.deferred_tools(),
             _ => Vec::new(),
+        }
+    }
+
+    /// Returns [`tools`](Self::tools) without the deferred tools in them. The tools are only copied if they have deferred
+    /// tools.
+    #[must_use]
+    pub fn tools_without_deferred(self) -> Cow<'a, [ToolDefinition]> {
+        match self.tools.iter().any(ToolDefinition::has_deferred_tools) {
+            true => self.tools.iter().map(ToolDefinition::without_deferred_tools).collect(),
+            false => self.tools.into(),
         }
     }
 
@@ -163,6 +175,17 @@ mod tests {
         assert_eq!(names(&[tool("look"), tool(CALL_TOOL)]), (vec![], own.clone()));
         assert_eq!(names(&[tool("look"), tool(SEARCH_TOOLS), tool(CALL_TOOL)]), (vec![], own));
         assert_eq!(names(&[]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn tools_are_copied_only_if_they_have_deferred_tools() {
+        let tool = |name: &str| crate::tool_options::definition(name, json!({ "type": "object" }));
+        let search = tool(SEARCH_TOOLS).with_deferred_tools(&[tool("a")]);
+        let all = [tool("look"), search];
+        let without =
+            |tools| RequestRef { tools, ..RequestRef::default() }.tools_without_deferred();
+        assert!(matches!(without(&all[..1]), Cow::Borrowed(tools) if *tools == all[..1]));
+        assert_eq!(*without(&all), [tool("look"), tool(SEARCH_TOOLS)]);
     }
 
     #[test]

@@ -153,9 +153,13 @@ impl ToolDefinition {
         tools.into_iter().flatten().filter_map(|tool| Self::deserialize(tool).ok()).collect()
     }
 
+    /// Returns `true` if [`with_deferred_tools`](Self::with_deferred_tools) stored definitions.
+    pub(crate) fn has_deferred_tools(&self) -> bool {
+        self.options().is_some_and(|options| options.contains_key(DEFERRED))
+    }
+
     /// Returns a copy without the definitions that [`with_deferred_tools`](Self::with_deferred_tools) stored.
-    #[must_use]
-    pub fn without_deferred_tools(&self) -> Self {
+    pub(crate) fn without_deferred_tools(&self) -> Self {
         let Some(options) = self.options().filter(|options| options.contains_key(DEFERRED)) else {
             return self.clone();
         };
@@ -236,7 +240,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<ToolDefinition>(&stored).unwrap(), search);
         assert_eq!(search.without_deferred_tools(), definition(schema));
         assert_eq!(other.without_deferred_tools(), other);
-        let strict = other.clone().with_deferred_tools(&[other.clone()]);
+        let strict = other.clone().with_deferred_tools(std::slice::from_ref(&other));
         assert_eq!(strict.without_deferred_tools(), other);
         assert_eq!(search.with_deferred_tools(&[]).deferred_tools(), []);
         assert_eq!(other.deferred_tools(), []);

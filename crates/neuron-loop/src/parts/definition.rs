@@ -37,7 +37,7 @@ pub(crate) struct Definition {
 /// Values computed from a definition.
 #[derive(Clone)]
 pub(crate) struct Derived {
-    tools: Vec<ToolDefinition>,
+    pub(crate) tools: Vec<ToolDefinition>,
     /// The definitions of the deferred tools. `None` if tools are not deferred.
     pub(crate) deferred: Option<Vec<ToolDefinition>>,
     /// All layers around model calls, the outermost first.
@@ -58,11 +58,7 @@ impl Definition {
             let retry = (retries > 0).then(|| BoxedLayer::new(Retry::new(retries)));
             Derived {
                 tools: self.tools.visible_definitions(),
-                deferred: self.tools.defers_tools().then(|| {
-                    let mut all = self.tools.definitions();
-                    all.retain(|tool| self.tools.is_deferred(&tool.name));
-                    all
-                }),
+                deferred: self.tools.defers_tools().then(|| self.tools.deferred_definitions()),
                 layers: self.layers.iter().cloned().chain(of_hooks).chain(retry).collect(),
                 injectors: self.injectors.iter().cloned().chain(injectors).collect(),
                 size: OnceLock::new(),

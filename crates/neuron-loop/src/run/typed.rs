@@ -35,7 +35,7 @@ pub(crate) fn typed_output(output: OutputType, parts: Parts<'_>) -> (OutputRules
                 let settings = changes.settings.insert(config.request.clone());
                 settings.tool_choice = Some(ToolChoice::Specific { name });
             }
-            let mut tools = parts.definition.tools.visible_definitions();
+            let mut tools = parts.definition.derived().tools.clone();
             tools.push(definition.clone());
             changes.tools = Some(tools);
             tool = Some(definition);

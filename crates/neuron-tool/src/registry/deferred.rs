@@ -124,15 +124,24 @@ impl ToolRegistry {
     /// [`SEARCH_TOOLS`] also contains the deferred definitions.
     #[must_use]
     pub fn visible_definitions(&self) -> Vec<ToolDefinition> {
-        let all = self.definitions().into_iter();
-        let (deferred, mut visible): (Vec<_>, Vec<_>) =
-            all.partition(|tool| self.is_deferred(&tool.name));
+        let mut visible = self.definitions_of(false);
         // Added here and not in the tool, because the tool is created again for each registered tool.
         let search = visible.iter_mut().find(|tool| tool.name == SEARCH_TOOLS);
         if let Some(search) = search.filter(|_| self.prefers_vendor_search()) {
-            *search = search.clone().with_deferred_tools(&deferred);
+            *search = search.clone().with_deferred_tools(&self.deferred_definitions());
         }
         visible
+    }
+
+    /// Returns the definitions of the tools that are [deferred](Self::is_deferred), in registration order.
+    #[must_use]
+    pub fn deferred_definitions(&self) -> Vec<ToolDefinition> {
+        self.definitions_of(true)
+    }
+
+    fn definitions_of(&self, is_deferred: bool) -> Vec<ToolDefinition> {
+        let tools = self.tools.iter().filter(|(name, _)| self.is_deferred(name) == is_deferred);
+        tools.map(|(_, registered)| (*registered.definition).clone()).collect()
     }
 
     /// Returns the names of the deferred tools whose definitions are in a conversation, in the order in which the model
