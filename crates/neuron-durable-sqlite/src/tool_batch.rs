@@ -7,8 +7,8 @@ use neuron_runtime::{StepRecord, check_tool_call, recorded_digest};
 use neuron_sqlite::rusqlite::Transaction;
 
 use neuron_types::{
-    ActivityOptions, Durability, DurableContext, DurableError, Provider, TokenUsage, ToolCall,
-    ToolContext, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput,
+    ActivityOptions, Budget, Durability, DurableContext, DurableError, Provider, TokenUsage,
+    ToolCall, ToolContext, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput, UsageLimits,
 };
 
 use crate::journal::{Kind, Place, Turn, other};
@@ -177,11 +177,21 @@ impl<P: Provider> SqliteDurableContext<P> {
         call: Call,
         options: ActivityOptions,
     ) -> (Result<ToolOutput, DurableError>, Option<i64>) {
-        let Call { invocation, step, agent } = call;
+        let Call { mut invocation, step, agent } = call;
+        let budget = invocation.ctx.extensions.get::<Budget>().cloned();
         if let Some(at) = step.ended_at {
-            let output = read(&step).and_then(|record| record.into_tool(&invocation.ctx.usage));
+            let output = read(&step).and_then(|record: StepRecord<ToolOutput>| {
+                if let (Some(budget), Some(spending)) = (budget, &record.spending) {
+                    budget.add_spending(spending);
+                }
+                record.into_tool(&invocation.ctx.usage)
+            });
             let is_usable = !matches!(output, Err(DurableError::Other(_)));
             return (output, is_usable.then_some(at));
+        }
+        // A part counts what the agents inside the call add to the budget.
+        if let Some(budget) = budget {
+            invocation.ctx.extensions.insert(budget.part(UsageLimits::default()));
         }
         let ran = match agent {
             Some(agent) => Box::pin(self.run_agent(&*agent, invocation, step)).await,
@@ -284,7 +294,8 @@ impl<P: Provider> SqliteDurableContext<P> {
             Err(error) => return Err(error),
         };
         let at = self.journal().stamp();
-        let record = StepRecord::of_tool(result, ctx.usage.total(), time(at));
+        let mut record = StepRecord::of_tool(result, ctx.usage.total(), time(at));
+        record.spending = ctx.extensions.get::<Budget>().and_then(Budget::spending);
         let record = record.to_json_within(name, self.record_limit())?;
         // The first run returns the same result as a replay.
         let result = StepRecord::from_json(&record)?;

@@ -175,6 +175,7 @@ impl RouterBuilder {
         }
         Ok(Router::new(Shared {
             health: Health::new(self.routes.len(), self.cooling_off),
+            models: self.routes.iter().flat_map(Route::models).collect(),
             routes: self.routes,
             order: self.order,
             deadline: self.deadline,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use neuron_types::{
     BoxedProvider, CompletionResponse, Provider, ProviderError, RequestRef, RequestSettings,
-    WasmCompatSend, WasmCompatSync,
+    RouteModel, WasmCompatSend, WasmCompatSync,
 };
 
 use crate::open_stream::{OpenStream, open};
@@ -127,6 +127,15 @@ impl Route {
     #[must_use]
     pub fn model_name(&self) -> &str {
         self.model.as_deref().unwrap_or(self.provider.info().default_model)
+    }
+
+    /// Returns the models that a call of this route may use. They are several if the provider is a router.
+    pub(crate) fn models(&self) -> Vec<RouteModel> {
+        let info = self.provider.info();
+        match info.routes {
+            [] => vec![RouteModel::new(info.name, self.model_name())],
+            routes => routes.to_vec(),
+        }
     }
 
     /// Returns the provider of the route.

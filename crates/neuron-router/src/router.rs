@@ -99,15 +99,15 @@ impl Provider for Router {
         Ok(StreamReceiver::new(RoutedStream::new(answer, shared, index, route, span)).into())
     }
 
-    /// Returns the names of the first route, with [`chooses_model`](ProviderInfo::chooses_model). A tool can be forced
-    /// only if all routes support it.
+    /// Returns the names of the first route, and the models of all routes. A tool can be forced only if all routes
+    /// support it.
     fn info(&self) -> ProviderInfo<'_> {
         let Some(first) = self.shared.routes.first() else {
             return ProviderInfo::default();
         };
         ProviderInfo::new(first.provider().info().name, first.model_name())
             .with_forced_calls(forced_calls(&self.shared.routes))
-            .with_chooses_model(true)
+            .with_routes(&self.shared.models)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_types::ProviderError;
+use neuron_types::{ProviderError, RouteModel};
 
 #[cfg(not(target_family = "wasm"))]
 use crate::Shadow;
@@ -17,6 +17,8 @@ use crate::{Order, Route};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) routes: Vec<Route>,
+    /// The models of all routes, and of the routers inside them.
+    pub(crate) models: Vec<RouteModel>,
     pub(crate) health: Health,
     pub(crate) order: Order,
     pub(crate) deadline: Option<Duration>,

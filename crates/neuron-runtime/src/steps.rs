@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use neuron_types::{
-    ActivityOptions, AgentPath, CompletionResponse, DurableError, ErrorRecord, ProviderError,
-    ResumedApproval, TokenUsage, ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation,
-    ToolOutput, UncertainEffect, UsageMeter, stored_json,
+    ActivityOptions, AgentPath, BudgetSpending, CompletionResponse, DurableError, ErrorRecord,
+    ProviderError, ResumedApproval, TokenUsage, ToolCall, ToolContext, ToolEffect, ToolError,
+    ToolInvocation, ToolOutput, UncertainEffect, UsageMeter, stored_json,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,10 @@ pub struct StepRecord<T> {
     /// Tokens of the model calls that a tool made itself, for example by running an agent. Zero for other steps.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub usage: TokenUsage,
+    /// What the agents inside a tool call added to the budget of the run. `None` if they added nothing, or if the engine
+    /// does not store it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spending: Option<BudgetSpending>,
     /// Time at which the step ended, in milliseconds since 1970-01-01 UTC. During a replay the engine's clock shows
     /// this time.
     pub at: i64,
@@ -64,7 +68,7 @@ impl<T> StepRecord<T> {
             Err(error) => (None, Some(error)),
         };
         let at = at.timestamp_millis();
-        Self { version: Self::VERSION, ok, error, usage, at, asked: None }
+        Self { version: Self::VERSION, ok, error, usage, spending: None, at, asked: None }
     }
 
     /// Returns the time at which the step ended. Returns 1970-01-01 if the stored number is not a valid time.
@@ -248,7 +252,8 @@ impl StepRecord<ToolOutput> {
         };
         // The tool has run, so its effect is uncertain and a call with the same effect key must not repeat it.
         let error = ToolError::ExecutionFailed(Box::new(UncertainEffect(text)));
-        Self::of_tool(Err(error), self.usage.clone(), self.ended_at()).to_json()
+        let record = Self::of_tool(Err(error), self.usage.clone(), self.ended_at());
+        Self { spending: self.spending.clone(), ..record }.to_json()
     }
 }
 

@@ -52,6 +52,7 @@ use crate::script::{Asked, Cut, Pace, chars};
 #[derive(Debug, Clone)]
 pub struct ScriptedProvider {
     shared: Arc<Shared>,
+    info: ProviderInfo<'static>,
 }
 
 #[derive(Debug)]
@@ -62,9 +63,6 @@ struct Shared {
     open: Open,
 }
 
-/// The model of a response if neither the reply nor the request names a model.
-const MODEL: &str = "scripted-model";
-
 impl ScriptedProvider {
     /// Creates a provider that returns `replies` in order.
     pub fn new(replies: impl IntoIterator<Item = impl Into<Reply>>) -> Self {
@@ -74,7 +72,18 @@ impl ScriptedProvider {
                 requests: Mutex::default(),
                 open: Arc::default(),
             }),
+            info: ProviderInfo::new("scripted", "scripted-model"),
         }
+    }
+
+    /// Replaces the [info](Provider::info) of this provider, for example to test prices or rules of a vendor. A clone
+    /// keeps its own info.
+    ///
+    /// The default name is `scripted`, and the default model is `scripted-model`. The default model is also the model of
+    /// a response if neither the reply nor the request names one.
+    #[must_use]
+    pub fn with_info(self, info: ProviderInfo<'static>) -> Self {
+        Self { info, ..self }
     }
 
     /// Adds a reply to the end of the script.
@@ -151,7 +160,7 @@ impl ScriptedProvider {
             Ok((call, reply)) => Ok(reply.resolve(Asked {
                 call,
                 model: match request.model.as_str() {
-                    "" => MODEL,
+                    "" => self.info.default_model,
                     model => model,
                 },
                 prompt_chars: chars(request.messages.iter().flat_map(|it| &it.content)),
@@ -194,7 +203,7 @@ impl Provider for ScriptedProvider {
     }
 
     fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new("scripted", MODEL)
+        self.info
     }
 }
 

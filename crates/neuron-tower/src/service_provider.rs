@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use neuron_types::{
     CompletionRequest, CompletionResponse, EmbeddingProvider, ForcedCalls, Provider, ProviderError,
-    ProviderInfo, RequestRef, StreamHandle, WasmCompatSend,
+    ProviderInfo, RequestRef, RouteModel, StreamHandle, WasmCompatSend,
 };
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
@@ -77,7 +77,7 @@ struct StoredInfo {
     server_address: String,
     server_port: Option<u16>,
     forced_calls: ForcedCalls,
-    chooses_model: bool,
+    routes: Vec<RouteModel>,
 }
 
 impl StoredInfo {
@@ -89,7 +89,7 @@ impl StoredInfo {
             server_address: info.server_address.to_owned(),
             server_port: info.server_port,
             forced_calls: info.forced_calls,
-            chooses_model: info.chooses_model,
+            routes: info.routes.to_vec(),
         }
     }
 }
@@ -138,7 +138,7 @@ impl<S> ServiceProvider<S> {
         ProviderInfo::new(&info.name, &info.default_model)
             .at_server(&info.server_address, info.server_port)
             .with_forced_calls(info.forced_calls)
-            .with_chooses_model(info.chooses_model)
+            .with_routes(&info.routes)
     }
 }
 

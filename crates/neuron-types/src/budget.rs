@@ -9,8 +9,9 @@ use std::sync::Arc;
 use account::{Account, Amount, Balance, ModelName, MoneyTerms};
 pub use reservation::Reservation;
 use reservation::ReservedModel;
+use serde::{Deserialize, Serialize};
 
-use crate::{Cost, LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits};
+use crate::{Cost, LoopError, Money, PriceList, RouteModel, TokenUsage, UnknownPrice, UsageLimits};
 
 /// Usage limits that several agents share. Clones are cheap and share the counters.
 ///
@@ -31,9 +32,10 @@ use crate::{Cost, LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLi
 /// - The prompt is estimated by the agent's context strategy, and the estimate is corrected with the usage that the
 ///   provider reported. If the strategy does not [count tokens](crate::ContextStrategy::counts_tokens), the estimate is
 ///   only based on the reported usage.
-/// - The response is estimated as the average length of the run's earlier responses. For the first response, the
-///   estimate is `max_tokens` or 1,000 tokens, whichever is less.
-/// - A call that the provider refused counts as a request without tokens.
+/// - The response is estimated as the run's output tokens without those of its tools, divided by its responses. For the
+///   first response, the estimate is 1,000 tokens. An estimate is at most `max_tokens`.
+/// - A call that the provider refused counts as a request without tokens. A call that fails after its stream has begun is
+///   a broken call.
 /// - The usage of a cancelled, dropped or broken call is unknown. It counts with its estimate, or with the usage that
 ///   the provider reported for it, whichever is larger.
 /// - A provider that makes several calls itself, such as a router, reports only the usage of the call that answered.
@@ -56,11 +58,11 @@ use crate::{Cost, LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLi
 /// The cost of a compaction is computed with the price of the run's model, because the model of a context strategy is
 /// not known.
 ///
-/// A [router](crate::ProviderInfo::chooses_model) chooses the model of each call itself. Its calls are reserved with the
-/// price of the provider's name and its default model. If this price is unknown, no money is reserved, and only the calls
-/// in progress can exceed the limit. Each call is settled with the price of the vendor and the model that answered, or
-/// else of the model that the [route](crate::AnswerRoute) requested. If both prices are unknown, a run with a limit in
-/// money ends with [`LoopError::UnknownPrice`] after the call.
+/// A [router](crate::ProviderInfo::routes) chooses the model of each call itself. Its calls are reserved with the highest
+/// known price of its routes. If no price is known, no money is reserved, and only the calls in progress can exceed the
+/// limit. Each call is settled with the price of the vendor and the model that answered, or else of the model that the
+/// [route](crate::AnswerRoute) requested. If both prices are unknown, a run with a limit in money ends with
+/// [`LoopError::UnknownPrice`] after the call. A call that breaks off counts with the price of its reservation.
 ///
 /// [`part`](Self::part) and [`together_with`](Self::together_with) combine limits in money with other limits. A
 /// part of a budget with prices counts its own cost.
@@ -72,8 +74,13 @@ use crate::{Cost, LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLi
 /// apply there.
 ///
 /// If concurrent agents share a budget, the timing decides which call is refused. A replay by a durable engine may then
-/// differ from the first execution. Therefore give each run of a durable engine its own budget. The
-/// [prices](crate::PriceList) of a budget in money must not change between the first execution and a replay.
+/// differ from the first execution. A replay also counts the calls of its journal again. Therefore give each execution of
+/// a durable run its own budget. In a pool of durable runs, create the budget and the agent inside `DurableAgent::run`.
+/// The [prices](crate::PriceList) of a budget in money must not change between the first execution and a replay.
+///
+/// A replay in `neuron-durable-sqlite` also counts what agents inside completed tools spent. The other engines count it
+/// only in the process of the tool. After [`continue_as_new`](crate::DurableContext::continue_as_new), a new budget does
+/// not contain the usage of the earlier executions.
 ///
 /// # Example
 ///
@@ -214,13 +221,13 @@ impl Budget {
         output_tokens: usize,
     ) -> Result<Reservation, LoopError> {
         let amount = Amount { input_tokens, output_tokens, requests: 1, ..Amount::default() };
-        self.take(amount, Some(ModelName { vendor, model }), false)
+        self.take(amount, std::iter::once(ModelName { vendor, model }), false)
     }
 
-    /// Reserves one call of a provider that [chooses the model](crate::ProviderInfo::chooses_model) itself.
+    /// Reserves one call of a provider that chooses the model itself, from these [routes](crate::ProviderInfo::routes).
     ///
-    /// `vendor` and `model` name the model that the provider prefers. If the budget has no price for this model, no money
-    /// is reserved. [`Reservation::settle_response`] counts the cost of the model that answered.
+    /// The highest price of the routes is reserved. A route without a price is ignored.
+    /// [`Reservation::settle_response`] counts the cost of the model that answered.
     ///
     /// # Errors
     ///
@@ -228,13 +235,15 @@ impl Budget {
     /// [part](Self::part). Nothing is reserved in this case.
     pub fn reserve_routed_call(
         &self,
-        vendor: &str,
-        model: &str,
+        routes: &[RouteModel],
         input_tokens: usize,
         output_tokens: usize,
     ) -> Result<Reservation, LoopError> {
         let amount = Amount { input_tokens, output_tokens, requests: 1, ..Amount::default() };
-        self.take(amount, Some(ModelName { vendor, model }), true)
+        let names = routes
+            .iter()
+            .map(|RouteModel { provider, model, .. }| ModelName { vendor: provider, model });
+        self.take(amount, names, true)
     }
 
     /// Reserves one model call with an estimate of its tokens. For a budget with a limit in money, use
@@ -251,7 +260,7 @@ impl Budget {
     ) -> Result<Reservation, LoopError> {
         let requests = 1;
         let amount = Amount { input_tokens, output_tokens, requests, ..Amount::default() };
-        self.take(amount, None, false)
+        self.take(amount, std::iter::empty(), false)
     }
 
     /// Reserves this number of tool calls.
@@ -261,13 +270,13 @@ impl Budget {
     /// [`LoopError::UsageLimitExceeded`] if the calls do not fit into the budget or into a budget of which it is a
     /// [part](Self::part). Nothing is reserved in this case.
     pub fn reserve_tool_calls(&self, tool_calls: usize) -> Result<Reservation, LoopError> {
-        self.take(Amount { tool_calls, ..Amount::default() }, None, false)
+        self.take(Amount { tool_calls, ..Amount::default() }, std::iter::empty(), false)
     }
 
     /// Adds tokens that were used without a reservation. This may exceed the limits. For a budget with prices, use
     /// [`charge_call`](Self::charge_call). This method cannot compute a cost, and logs a warning instead.
     pub fn charge(&self, usage: &TokenUsage) {
-        if let Err(error) = self.add(None, usage) {
+        if let (_, Err(error)) = self.add(None, usage) {
             tracing::warn!(%error, "the cost of used tokens is unknown and does not count");
         }
     }
@@ -277,40 +286,57 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// [`UnknownPrice`] if the budget limits money and has no price for the model. The tokens count in this case too.
+    /// [`UnknownPrice`] if a budget limits money and has no price for the model. The tokens count in this case too. The
+    /// returned cost is the cost that the first budget with prices counts, also beside an error.
     pub fn charge_call(
         &self,
         vendor: &str,
         model: &str,
         usage: &TokenUsage,
-    ) -> Result<Option<Cost>, UnknownPrice> {
+    ) -> (Option<Cost>, Result<(), UnknownPrice>) {
         self.add(Some(ModelName { vendor, model }), usage)
+    }
+
+    /// Returns what this budget has counted, without reservations. `None` if it has counted nothing.
+    #[must_use]
+    pub fn spending(&self) -> Option<BudgetSpending> {
+        let used = self.balance().used;
+        let (requests, tool_calls) = (used.requests, used.tool_calls);
+        let spending = || BudgetSpending { usage: self.usage(), requests, tool_calls };
+        (used != Amount::default()).then(spending)
+    }
+
+    /// Adds what another budget has [counted](Self::spending), for example in the first execution of a step that a durable
+    /// engine replays. This may exceed the limits.
+    ///
+    /// A budget with prices takes over the cost. If there is none, its own cost becomes incomplete.
+    pub fn add_spending(&self, spending: &BudgetSpending) {
+        self.accounts.iter().for_each(|account| account.add(spending));
     }
 
     fn add(
         &self,
         name: Option<ModelName<'_>>,
         usage: &TokenUsage,
-    ) -> Result<Option<Cost>, UnknownPrice> {
+    ) -> (Option<Cost>, Result<(), UnknownPrice>) {
         let accounts = self.accounts.len();
         let (amount, costs, model) = (Amount::default(), Vec::new(), None);
         let is_started = false;
         let budget = self.clone();
         let nothing = Reservation { budget, accounts, amount, costs, model, is_started };
-        let (cost, known) = nothing.count(name.as_slice(), usage, |used, _| used);
-        known.map(|()| cost)
+        nothing.count(name.as_slice(), usage, |used, _| used)
     }
 
     fn with_terms(money: MoneyTerms) -> Self {
         Self { accounts: Arc::new([Account::new(UsageLimits::default(), Some(money))]) }
     }
 
-    /// Reserves an amount in this budget and in its parents. On an error, nothing is reserved. With `is_routed`, an
-    /// unknown price is not an error.
-    fn take(
+    /// Reserves an amount in this budget and in its parents, with the highest price of `names`. On an error, nothing is
+    /// reserved. With `is_routed`, an unknown price is not an error.
+    fn take<'n>(
         &self,
         amount: Amount,
-        name: Option<ModelName<'_>>,
+        names: impl Iterator<Item = ModelName<'n>> + Clone,
         is_routed: bool,
     ) -> Result<Reservation, LoopError> {
         let mut reservation = Reservation {
@@ -323,9 +349,13 @@ impl Budget {
         };
         // A reservation without prices allocates nothing.
         if amount.requests > 0 && self.priced_account().is_some() {
+            let mut dearest = None;
             for account in self.accounts.iter() {
-                reservation.costs.push(account.highest_cost(name, amount, !is_routed)?);
+                let (cost, name) = account.highest_cost(names.clone(), amount, !is_routed)?;
+                reservation.costs.push(cost);
+                dearest = dearest.or(name);
             }
+            let name = dearest.or_else(|| names.clone().next());
             reservation.model = name.map(|ModelName { vendor, model }| ReservedModel {
                 vendor: vendor.to_owned(),
                 model: model.to_owned(),
@@ -350,6 +380,19 @@ impl Budget {
     fn balance(&self) -> Balance {
         self.accounts.first().map(|account| *account.lock()).unwrap_or_default()
     }
+}
+
+/// What a [`Budget`] has counted. It can be stored, for example in the journal of a durable engine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct BudgetSpending {
+    /// Input and output tokens, and their cost if the budget has prices.
+    pub usage: TokenUsage,
+    /// Number of model calls that were made.
+    pub requests: usize,
+    /// Number of tool calls that were started.
+    pub tool_calls: usize,
 }
 
 impl fmt::Debug for Budget {

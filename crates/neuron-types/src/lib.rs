@@ -117,7 +117,7 @@ pub use approval::{
     ApprovalDecision, ApprovalDecisions, ApprovalSignature, ApprovalSigner, PendingApproval,
     PendingCall, ResumedApproval,
 };
-pub use budget::{Budget, Reservation};
+pub use budget::{Budget, BudgetSpending, Reservation};
 pub use call_scope::{CallScope, InCallScope};
 pub use command::{CommandOutput, CommandStatus, ToolCommand};
 pub use context_strategy::{BoxedStrategy, ContextStrategy, ContextStrategyDyn};
@@ -158,7 +158,7 @@ pub use output_text::json_in;
 pub use permission::{PermissionDecision, PermissionPolicy};
 pub use prepare_turn::{PrepareTurn, TurnSetup};
 pub use price_list::{PriceList, UnknownPrice};
-pub use provider::{BoxedProvider, ForcedCalls, Provider, ProviderDyn, ProviderInfo};
+pub use provider::{BoxedProvider, ForcedCalls, Provider, ProviderDyn, ProviderInfo, RouteModel};
 pub use read_json::{JsonMismatch, read_json, read_json_ref};
 pub use request::{
     CacheControl, CacheTtl, CompletionRequest, ContextEdit, ContextManagement, ReasoningEffort,

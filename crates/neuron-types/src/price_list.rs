@@ -10,7 +10,7 @@ use crate::{Money, TokenUsage, WasmCompatSend, WasmCompatSync};
 /// your own contract.
 ///
 /// `vendor` is a [`ProviderInfo::name`](crate::ProviderInfo::name), and `model` the name of the model in a request. For
-/// the response of a [router](crate::ProviderInfo::chooses_model), `model` is the name in the response.
+/// the response of a [router](crate::ProviderInfo::routes), `model` is the name in the response.
 ///
 /// The prices of a list should not change while a durable run is open. Otherwise a replay may refuse a call that the
 /// first execution made.

@@ -157,12 +157,29 @@ pub struct ProviderInfo<'a> {
     pub server_port: Option<u16>,
     /// Support for [`ToolChoice::Specific`](crate::ToolChoice::Specific).
     pub forced_calls: ForcedCalls,
-    /// Set if the provider chooses the vendor and the model of each call itself, as a router does. `name` and
-    /// `default_model` are then those of the preferred model.
+    /// The models among which the provider chooses itself for each call, as a router does. Empty if the model of the
+    /// request, or else `default_model`, is called.
     ///
-    /// A [`Budget`](crate::Budget) in money counts the calls of such a provider with the price of the model that
-    /// answered.
-    pub chooses_model: bool,
+    /// `name` and `default_model` are those of the preferred model. A [`Budget`](crate::Budget) in money reserves the
+    /// highest price of these models, and counts the price of the model that answered.
+    pub routes: &'a [RouteModel],
+}
+
+/// A model that a router can choose.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RouteModel {
+    /// Name of the provider, as in [`ProviderInfo::name`].
+    pub provider: String,
+    /// Name of the model.
+    pub model: String,
+}
+
+impl RouteModel {
+    /// Creates a value from the names of a provider and a model.
+    pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
+        Self { provider: provider.into(), model: model.into() }
+    }
 }
 
 /// A provider's support for [`ToolChoice::Specific`](crate::ToolChoice::Specific).
@@ -220,10 +237,10 @@ impl<'a> ProviderInfo<'a> {
         Self { forced_calls, ..self }
     }
 
-    /// Sets [`chooses_model`](Self::chooses_model).
+    /// Sets the [models](Self::routes) among which the provider chooses itself.
     #[must_use]
-    pub fn with_chooses_model(self, chooses_model: bool) -> Self {
-        Self { chooses_model, ..self }
+    pub fn with_routes(self, routes: &'a [RouteModel]) -> Self {
+        Self { routes, ..self }
     }
 }
 

@@ -7,38 +7,11 @@ use neuron_catalog::{Catalog, Money, Rates};
 use neuron_loop::{Agent, Conversation, LoopError};
 use neuron_router::{Route, Router};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{
-    Budget, CompletionResponse, Cost, Provider, ProviderError, ProviderInfo, RequestRef,
-    StreamHandle, UsageLimits,
-};
+use neuron_types::{Budget, Cost, Provider, ProviderError, ProviderInfo, UsageLimits};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::support::*;
-
-/// A scripted provider with the name of another vendor.
-#[derive(Clone)]
-struct Vendor(&'static str, ScriptedProvider);
-
-impl Provider for Vendor {
-    async fn complete_ref(
-        &self,
-        request: RequestRef<'_>,
-    ) -> Result<CompletionResponse, ProviderError> {
-        self.1.complete_ref(request).await
-    }
-
-    async fn complete_stream_ref(
-        &self,
-        request: RequestRef<'_>,
-    ) -> Result<StreamHandle, ProviderError> {
-        self.1.complete_stream_ref(request).await
-    }
-
-    fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new(self.0, "default")
-    }
-}
 
 /// A call of 1,000 input and 100 output tokens costs nothing with `ollama`, $0.003 with `mid`, and $0.03 with `dear`. The
 /// model `custom` of `mid` has no price.
@@ -62,7 +35,8 @@ fn answer() -> Reply {
 }
 
 fn route(name: &str, vendor: &'static str, model: &str, script: &ScriptedProvider) -> Route {
-    Route::new(name, Vendor(vendor, script.clone())).model(model)
+    let info = ProviderInfo::new(vendor, "default");
+    Route::new(name, script.clone().with_info(info)).model(model)
 }
 
 fn router(routes: impl IntoIterator<Item = Route>) -> Router {

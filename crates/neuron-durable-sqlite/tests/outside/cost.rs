@@ -1,10 +1,13 @@
 //! A test of the cost of a run that is interrupted and resumed.
 
-use neuron_durable_sqlite::SqliteRuns;
-use neuron_loop::{Agent, Budget};
-use neuron_types::{AgentResult, Cost, Money, PriceList, TokenUsage, UnknownPrice};
+use std::sync::Arc;
 
-use crate::support::{Work, place};
+use neuron_durable_sqlite::SqliteRuns;
+use neuron_loop::{Agent, Budget, Conversation};
+use neuron_tool::ToolRegistry;
+use neuron_types::{AgentResult, Cost, Money, PriceList, TokenUsage, ToolOutput, UnknownPrice};
+
+use crate::support::{Work, add_tool, place};
 
 /// A call costs a dollar for each token.
 struct Dollars;
@@ -27,10 +30,29 @@ impl PriceList for Dollars {
 
 /// Drives the run to its end, with an own budget for each attempt.
 async fn drive(work: &Work, runs: &SqliteRuns) -> AgentResult {
-    let agent = Agent::builder(work.clone()).tools(work.tools());
-    let agent = agent.budget(Budget::priced(Dollars)).build();
-    let context = work.open(runs, "r").await.unwrap();
+    drive_with(work, runs, work.tools(), &Budget::priced(Dollars)).await
+}
+
+async fn drive_with(
+    work: &Work,
+    runs: &SqliteRuns,
+    tools: ToolRegistry,
+    budget: &Budget,
+) -> AgentResult {
+    let agent = Agent::builder(work.clone()).tools(tools.clone()).budget(budget.clone()).build();
+    let context = runs.run("r").open(Arc::new(work.clone()), Arc::new(tools)).await.unwrap();
     context.drive("go", &agent).await.unwrap()
+}
+
+/// Returns a tool whose calls run an agent, which makes a call of eleven tokens.
+fn delegating() -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    add_tool(&mut tools, "echo", |_, ctx| async move {
+        let agent = Agent::builder(Work::new(0, 10)).build();
+        agent.run(&mut Conversation::new(), "go").context(&ctx).await.unwrap();
+        ToolOutput::text("done")
+    });
+    tools
 }
 
 #[tokio::test]
@@ -66,4 +88,32 @@ async fn finished_run_keeps_its_cost() {
     let again = work.again();
     let replayed = drive(&again, &SqliteRuns::open(&path).await.unwrap()).await;
     assert_eq!((replayed.usage, again.done().0), (first.usage, 0));
+}
+
+/// Regression test. Before the fix, the budget of the second attempt did not contain what the agents inside the completed
+/// calls had spent.
+#[tokio::test]
+async fn budget_of_a_resumed_run_contains_the_agents_inside_completed_calls() {
+    let work = Work::new(3, 10);
+    let undisturbed = Budget::priced(Dollars);
+    let (_folder, path) = place();
+    drive_with(&work, &SqliteRuns::open(&path).await.unwrap(), delegating(), &undisturbed).await;
+    // Four calls of the agent, and three of the agents inside its tool calls.
+    assert_eq!((undisturbed.requests(), undisturbed.tool_calls()), (7, 3));
+    assert_eq!(undisturbed.spent(), Money::from_dollars(77));
+    for hangs_at in 0..4 {
+        let (_folder, path) = place();
+        let interrupted = work.hanging_at(hangs_at);
+        let runs = SqliteRuns::open(&path).await.unwrap();
+        let first = Budget::priced(Dollars);
+        tokio::select! {
+            ended = drive_with(&interrupted, &runs, delegating(), &first) => panic!("it ended: {ended:?}"),
+            () = interrupted.counts.hangs.notified() => {}
+        }
+        drop(runs);
+        let second = Budget::priced(Dollars);
+        let runs = SqliteRuns::open(&path).await.unwrap();
+        drive_with(&work.again(), &runs, delegating(), &second).await;
+        assert_eq!(second.spending(), undisturbed.spending(), "interrupted at call {hangs_at}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Compaction by the context strategy.
 
 use neuron_types::{
-    Cost, HookEvent, LoopError, OperationKind, Outcome, RequestRef, TokenUsage, UnknownPrice,
+    HookEvent, LoopError, OperationKind, Outcome, RequestRef, TokenUsage, UnknownPrice,
 };
 
 use crate::ledger::{KnownSize, Ledger};
@@ -140,11 +140,12 @@ async fn compact(
     Ok(Some((old_tokens, new_tokens)))
 }
 
-/// Returns `true` if a model call with one token fits into the budget. Otherwise a strategy must not call its model. The
+/// Returns `true` if a model call with one token fits into the budget, and its price is known. Otherwise a strategy must not call its model. The
 /// next call of the run does not fit either, and ends the run with the error of the budget.
 fn fits_budget(env: &Env<'_>, request: RequestRef<'_>) -> bool {
     let budget = env.run.budget.as_ref();
-    budget.is_none_or(|budget| env.reserve_call(budget, request, 1, 1).is_ok())
+    let (info, model) = env.priced_model(request);
+    budget.is_none_or(|budget| budget.reserve_call(info.name, model, 1, 1).is_ok())
 }
 
 /// Counts the usage of a compaction in the budget, and adds its cost to the usage. The strategy does not report its
@@ -158,10 +159,9 @@ fn charge(
         return Ok(());
     };
     let (info, model) = env.priced_model(request);
-    // If the price is unknown, the budget counts the tokens without money.
-    let charged = budget.charge_call(info.name, model, usage);
-    usage.cost = charged.as_ref().map_or(Some(Cost::UNKNOWN), |cost| cost.or(usage.cost));
-    charged.map(drop)
+    let (cost, known) = budget.charge_call(info.name, model, usage);
+    usage.cost = cost.or(usage.cost);
+    known
 }
 
 /// Returns `tokens * new / old`, which scales a size in tokens by two estimates. Returns `new` if `old` is 0.

@@ -48,6 +48,16 @@ pub(super) struct Attempts<'a> {
     pub(super) rejected: Option<TakeBack>,
 }
 
+/// What an attempt has received from the model.
+#[derive(Default)]
+struct Received {
+    /// The usage that the provider reported so far.
+    usage: TokenUsage,
+    /// Set after the first delta of a stream. The model then has used tokens, even if the provider reports an error that
+    /// otherwise means that it refused the request.
+    has_begun: bool,
+}
+
 impl ModelEndpoint for Link<'_, '_> {
     fn make<'c>(
         &'c self,
@@ -120,8 +130,8 @@ impl<'a, 'l> Link<'a, 'l> {
         prefetch.give_up(self.hooks.env, self.hooks.turn, error).await;
     }
 
-    /// Reserves budget for the call. The prompt is estimated. The response is estimated by the average of the run's
-    /// earlier responses.
+    /// Reserves budget for the call. The prompt is estimated. The response is estimated as the run's output tokens,
+    /// divided by its responses.
     fn reserve(&self, call: &ModelCall<'_>) -> Result<Option<Reservation>, LoopError> {
         let Some(budget) = &self.hooks.env.run.budget else {
             return Ok(None);
@@ -149,22 +159,21 @@ impl<'a, 'l> Link<'a, 'l> {
         reservation: Option<Reservation>,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
-        let count_dropped = |reservation| self.count_dropped(reservation);
-        let reservation = scopeguard::guard(reservation, count_dropped);
+        let count_dropped = |(reservation, received)| self.count_dropped(reservation, received);
+        let mut attempt = scopeguard::guard((reservation, Received::default()), count_dropped);
         let kind = OperationKind::ModelCall { request: &call.request, streaming: sink.is_some() };
         let mut scopes = self.hooks.open(kind);
-        let mut told = TokenUsage::default();
-        let mut answered = scopes.run(self.ask(call.request, sink, &mut told, prefetch)).await;
-        let reservation = ScopeGuard::into_inner(reservation);
-        let priced = self.count(call, &mut answered, told, reservation);
+        let mut answered = scopes.run(self.ask(call.request, sink, &mut attempt.1, prefetch)).await;
+        let (reservation, received) = ScopeGuard::into_inner(attempt);
+        let priced = self.count(call, &mut answered, received, reservation);
         scopes.end((&answered).into());
         priced?;
         answered
     }
 
     /// Adds the tokens of a finished attempt and their cost to the run, and the cost to the usage of the response. If the
-    /// attempt failed, its tokens are `told`, the usage that arrived before the error. If a response reports no usage,
-    /// its tokens are estimated.
+    /// attempt failed, its tokens are the usage that arrived before the error. If a response reports no usage, its tokens
+    /// are estimated.
     ///
     /// # Errors
     ///
@@ -173,10 +182,10 @@ impl<'a, 'l> Link<'a, 'l> {
         &self,
         call: &ModelCall<'_>,
         answered: &mut Result<CompletionResponse, LoopError>,
-        told: TokenUsage,
+        received: Received,
         reservation: Option<Reservation>,
     ) -> Result<(), UnknownPrice> {
-        let mut used = told;
+        let Received { usage: mut used, has_begun } = received;
         let mut is_estimated = false;
         if let Ok(response) = &*answered {
             used.clone_from(&response.usage);
@@ -187,7 +196,7 @@ impl<'a, 'l> Link<'a, 'l> {
                 is_estimated = true;
             }
         }
-        let (cost, priced) = settle(reservation, answered, &used);
+        let (cost, priced) = settle(reservation, answered, &used, has_begun);
         used.cost = cost.or(used.cost);
         let mut tally = lock(self.tally);
         if let Ok(response) = answered {
@@ -207,11 +216,12 @@ impl<'a, 'l> Link<'a, 'l> {
         priced
     }
 
-    /// Adds the reserved cost of a dropped attempt to the run. Its tokens are unknown.
-    fn count_dropped(&self, reservation: Option<Reservation>) {
-        let cost = reservation.and_then(|reservation| reservation.cost());
-        if cost.is_some() {
-            let used = TokenUsage { cost, ..TokenUsage::default() };
+    /// Adds the received tokens of a dropped attempt and its cost to the run. Without a received usage, the cost is that
+    /// of the reservation.
+    fn count_dropped(&self, reservation: Option<Reservation>, received: Received) {
+        let mut used = received.usage;
+        used.cost = reservation.and_then(|it| it.settle_at_least(&used)).or(used.cost);
+        if used != TokenUsage::default() {
             lock(self.tally).add_usage(&used);
             self.hooks.env.ctx.usage.add(&used);
         }
@@ -222,11 +232,11 @@ impl<'a, 'l> Link<'a, 'l> {
         &self,
         request: RequestRef<'_>,
         sink: Option<&dyn DeltaSink>,
-        told: &mut TokenUsage,
+        received: &mut Received,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
         if let Some(sink) = sink {
-            return Box::pin(self.ask_for_stream(request, sink, told, prefetch)).await;
+            return Box::pin(self.ask_for_stream(request, sink, received, prefetch)).await;
         }
         let options = || self.hooks.env.config().llm_activity.clone();
         let work = async {
@@ -237,7 +247,7 @@ impl<'a, 'l> Link<'a, 'l> {
         };
         let response = or_cancelled(self.hooks.env.token, work).await?;
         // Set before the hooks run, because the provider charges for these tokens even if a hook ends the run.
-        told.clone_from(&response.usage);
+        received.usage.clone_from(&response.usage);
         self.hooks.dispatch(HookEvent::FirstChunk).await?;
         Ok(response)
     }
@@ -254,7 +264,7 @@ impl<'a, 'l> Link<'a, 'l> {
         &self,
         request: RequestRef<'_>,
         sink: &dyn DeltaSink,
-        told: &mut TokenUsage,
+        received: &mut Received,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
         let (token, slot) = (self.hooks.env.token, DeltaSlot::default());
@@ -272,10 +282,11 @@ impl<'a, 'l> Link<'a, 'l> {
         let hidden = lock(&self.state).hidden.clone();
         let mut heard = None;
         loop {
-            let next = prefetch.beside(source.next(told));
+            let next = prefetch.beside(source.next(&mut received.usage));
             let progress = or_cancelled(token, next).await?;
             use StreamEvent::Reset;
             let is_answer = !matches!(progress, Progress::Event(None | Some(Reset { .. })));
+            received.has_begun |= is_answer;
             if heard.is_none() && (is_answer || source.is_provider()) {
                 let hooked = self.hooks.dispatch(HookEvent::FirstChunk).await;
                 heard = Some(if source.is_provider() { Ok(hooked?) } else { hooked });
@@ -303,6 +314,7 @@ fn settle(
     reservation: Option<Reservation>,
     answered: &Result<CompletionResponse, LoopError>,
     used: &TokenUsage,
+    has_begun: bool,
 ) -> (Option<Cost>, Result<(), UnknownPrice>) {
     let Some(reservation) = reservation else {
         return (None, Ok(()));
@@ -310,7 +322,7 @@ fn settle(
     let cost = match answered {
         Ok(response) => return reservation.settle_response(response, used),
         // If the tokens are unknown, at least the reserved estimate is charged.
-        Err(error) if !error.takes_no_tokens() => reservation.settle_at_least(used),
+        Err(error) if has_begun || !error.takes_no_tokens() => reservation.settle_at_least(used),
         // A refused call costs nothing, even if the price has a fee for each call.
         Err(_) if *used == TokenUsage::default() => {
             reservation.release();

@@ -121,7 +121,7 @@ impl<'a> Env<'a> {
         'a: 'r,
     {
         let info = self.parts.model.info_dyn();
-        let is_default = info.chooses_model || request.model.is_empty();
+        let is_default = !info.routes.is_empty() || request.model.is_empty();
         (info, if is_default { info.default_model } else { request.model })
     }
 
@@ -134,9 +134,9 @@ impl<'a> Env<'a> {
         output_tokens: usize,
     ) -> Result<Reservation, LoopError> {
         let (info, model) = self.priced_model(request);
-        match info.chooses_model {
-            true => budget.reserve_routed_call(info.name, model, input_tokens, output_tokens),
-            false => budget.reserve_call(info.name, model, input_tokens, output_tokens),
+        match info.routes {
+            [] => budget.reserve_call(info.name, model, input_tokens, output_tokens),
+            routes => budget.reserve_routed_call(routes, input_tokens, output_tokens),
         }
     }
 

@@ -8,8 +8,8 @@ use neuron_loop::{Budget, LoopError, OnLimit, Reservation};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, tool_middleware_fn};
 use neuron_types::{
-    ContextError, ContextStrategy, HookAction, Message, ProviderError, TokenUsage, ToolContext,
-    ToolError, ToolOutput, UsageLimits,
+    ContextError, ContextStrategy, HookAction, HookError, HookEvent, Message, ObservabilityHook,
+    ProviderError, TokenUsage, ToolContext, ToolError, ToolOutput, UsageLimits,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -447,6 +447,52 @@ async fn response_rejected_at_first_chunk_is_charged() {
         let used = budget.usage();
         assert_eq!((used.input_tokens, used.output_tokens), (100_000, 500), "{way:?}");
         assert_eq!(budget.reserved_tokens(), 0);
+    }
+}
+
+/// Regression test. Before the fix, the call counted without tokens, because the same error before the first delta means
+/// that the provider refused the request.
+#[tokio::test]
+async fn error_inside_a_stream_is_charged() {
+    let busy = || ProviderError::ServiceUnavailable("overloaded".into());
+    for (way, reply, is_charged) in [
+        (Way::Stream, Reply::text("half").fail_after(1, busy()), true),
+        (Way::Stream, Reply::text("half").fail_after(0, busy()), false),
+        (Way::Run, Reply::text("half").fail_after(1, busy()), false),
+    ] {
+        let budget = Budget::new(limits());
+        let mut agent = setup([reply]).builder.budget(budget.clone()).max_tokens(500).build();
+        run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        let (tokens, requests, _, reserved) = state(&budget);
+        assert_eq!((tokens > 500, requests, reserved), (is_charged, 1, 0), "{way:?}");
+    }
+}
+
+/// Regression test. Before the fix, the budget counted only the estimate, and the run counted nothing.
+#[tokio::test(start_paused = true)]
+async fn run_dropped_at_first_chunk_counts_the_reported_usage() {
+    /// A hook that does not return from the first chunk.
+    struct Waits;
+
+    impl ObservabilityHook for Waits {
+        async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+            match event {
+                HookEvent::FirstChunk => std::future::pending().await,
+                _ => Ok(HookAction::Continue),
+            }
+        }
+    }
+
+    for way in [Way::Run, Way::Step] {
+        let budget = Budget::new(limits());
+        let setup = setup([Reply::text("hi").usage(usage(100_000, 50))]);
+        let mut agent = setup.builder.budget(budget.clone()).hook(Waits).max_tokens(500).build();
+        let ctx = ToolContext::default();
+        let run = run(way, &mut agent, &ctx);
+        tokio::time::timeout(Duration::from_secs(1), run).await.unwrap_err();
+        assert_eq!(budget.usage(), usage(100_000, 500), "{way:?}");
+        assert_eq!((agent.usage(), budget.reserved_tokens()), (&usage(100_000, 50), 0));
+        assert_eq!(ctx.usage.total(), usage(100_000, 50));
     }
 }
 

@@ -15,7 +15,7 @@ use neuron_types::{
 use serde_json::{Value, json};
 
 use crate::approval::ByArguments;
-use crate::money::{Chooser, Fee, cents, history, summaries, usage};
+use crate::money::{Fee, cents, chooser, history, summaries, usage};
 use crate::support::*;
 
 fn known(cents_: usize) -> Option<Cost> {
@@ -110,7 +110,7 @@ async fn response_that_ends_the_run_with_an_unknown_price_makes_the_cost_incompl
     for way in WAYS {
         let provider = ScriptedProvider::new([ten().model("unknown")]);
         let budget = Budget::in_money(Money::from_dollars(100), Fee);
-        let builder = Chat::builder(Chooser(provider, "scripted-model"), window());
+        let builder = Chat::builder(chooser(provider, "scripted-model"), window());
         let mut agent = builder.budget(budget.clone()).build();
         let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
         assert!(error.contains("\"unknown\" of \"scripted\" is unknown"), "{error}");
@@ -127,7 +127,7 @@ async fn unknown_price_of_a_second_budget_does_not_change_the_cost_of_the_run() 
         let provider = ScriptedProvider::new([ten().model("large")]);
         let first = Budget::priced(TwoModels);
         let budget = first.together_with(&Budget::in_money(Money::from_dollars(100), Fee));
-        let builder = Chat::builder(Chooser(provider, "scripted-model"), window());
+        let builder = Chat::builder(chooser(provider, "scripted-model"), window());
         let mut agent = builder.budget(budget).build();
         let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
         assert!(error.contains("\"large\" of \"scripted\" is unknown"), "{error}");
@@ -149,7 +149,7 @@ async fn compaction_counts() {
 #[tokio::test]
 async fn compaction_with_an_unknown_price_makes_the_cost_incomplete() {
     let (strategy, _) = summaries();
-    let provider = Chooser(ScriptedProvider::new([ten().model("scripted-model")]), "unknown");
+    let provider = chooser(ScriptedProvider::new([ten().model("scripted-model")]), "unknown");
     let builder = Chat::builder(provider, strategy).messages(history());
     let mut agent = builder.budget(Budget::priced(Fee)).build();
     let result = run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap();

@@ -4,8 +4,8 @@ use neuron_context::SummarizationStrategy;
 use neuron_loop::{Budget, OnLimit};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    CompletionResponse, Cost, Message, Money, PriceList, Provider, ProviderError, ProviderInfo,
-    RequestRef, StreamHandle, TokenUsage, ToolContext, UnknownPrice, UsageLimits,
+    Message, Money, PriceList, ProviderError, ProviderInfo, RouteModel, TokenUsage, ToolContext,
+    UnknownPrice, UsageLimits,
 };
 
 use crate::support::*;
@@ -58,27 +58,10 @@ async fn refused_call_costs_no_fee() {
     }
 }
 
-/// A provider that chooses the model itself.
-pub(crate) struct Chooser(pub(crate) ScriptedProvider, pub(crate) &'static str);
-
-impl Provider for Chooser {
-    async fn complete_ref(
-        &self,
-        request: RequestRef<'_>,
-    ) -> Result<CompletionResponse, ProviderError> {
-        self.0.complete_ref(request).await
-    }
-
-    async fn complete_stream_ref(
-        &self,
-        request: RequestRef<'_>,
-    ) -> Result<StreamHandle, ProviderError> {
-        self.0.complete_stream_ref(request).await
-    }
-
-    fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new("scripted", self.1).with_chooses_model(true)
-    }
+/// Returns a router with one route, whose model is `default`.
+pub(crate) fn chooser(provider: ScriptedProvider, default: &'static str) -> ScriptedProvider {
+    let routes = vec![RouteModel::new("scripted", default)].leak();
+    provider.with_info(ProviderInfo::new("scripted", default).with_routes(routes))
 }
 
 /// Returns a strategy that summarises the history before the first call, and its provider.
@@ -99,7 +82,7 @@ async fn exhausted_budget_does_not_compact() {
             let tokens = Budget::new(UsageLimits::default().with_total_tokens_limit(100));
             tokens.charge(&usage(100, 0));
             let money = budget(1);
-            money.charge_call("scripted", "scripted-model", &usage(0, 0)).unwrap();
+            money.charge_call("scripted", "scripted-model", &usage(0, 0)).1.unwrap();
             for budget in [tokens, money] {
                 let used = budget.usage();
                 let (strategy, summarizer) = summaries();
@@ -131,7 +114,7 @@ async fn unknown_price_does_not_compact() {
 async fn compaction_before_a_chosen_model_costs_the_price_of_the_default_model() {
     let (strategy, _) = summaries();
     let reply = Reply::text("done").model("scripted-model").usage(usage(10, 10));
-    let provider = Chooser(ScriptedProvider::new([reply]), "scripted-model");
+    let provider = chooser(ScriptedProvider::new([reply]), "scripted-model");
     let budget = budget(1_000);
     let builder = Chat::builder(provider, strategy).messages(history()).model("a route");
     let mut agent = builder.budget(budget.clone()).build();
@@ -139,17 +122,18 @@ async fn compaction_before_a_chosen_model_costs_the_price_of_the_default_model()
     assert_eq!(budget.spent(), cents(200 + 120));
 }
 
+/// Regression test. Before the fix, the strategy called its model. The run then ended with an error, although the price of
+/// the model that answers is known.
 #[tokio::test]
-async fn compaction_with_an_unknown_price_ends_the_run() {
+async fn compaction_with_an_unknown_price_is_omitted() {
     let (strategy, summarizer) = summaries();
-    let provider = ScriptedProvider::new([Reply::text("never")]);
+    let reply = Reply::text("done").model("scripted-model").usage(usage(10, 10));
+    let provider = ScriptedProvider::new([reply]);
     let budget = budget(1_000);
-    let builder = Chat::builder(Chooser(provider.clone(), "unknown"), strategy);
+    let builder = Chat::builder(chooser(provider.clone(), "unknown"), strategy);
     let mut agent = builder.messages(history()).budget(budget.clone()).build();
-    let error = run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap_err();
-    assert!(error.contains("\"unknown\" of \"scripted\" is unknown"), "{error}");
-    assert_eq!((summarizer.calls(), provider.calls()), (1, 0));
-    let cost = Some(Cost::UNKNOWN);
-    assert_eq!(budget.usage(), TokenUsage { cost, ..usage(70, 30) });
+    run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap();
+    assert_eq!((summarizer.calls(), provider.calls()), (0, 1));
+    assert_eq!(budget.spent(), cents(120));
     assert_eq!(agent.usage(), &budget.usage());
 }

@@ -52,27 +52,9 @@ async fn empty_response_is_no_output_despite_earlier_text() {
     assert_eq!(run.await.unwrap().value, Sum { value: 5 });
 }
 
-/// A provider that declares with `ForcedCalls` in which requests its models can be forced to call a tool.
-struct Unforced(ScriptedProvider, ForcedCalls);
-
-impl Provider for Unforced {
-    async fn complete(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<CompletionResponse, ProviderError> {
-        self.0.complete(request).await
-    }
-
-    async fn complete_stream(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<StreamHandle, ProviderError> {
-        self.0.complete_stream(request).await
-    }
-
-    fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new("unforced", "deep-1").with_forced_calls(self.1)
-    }
+/// Declares with `ForcedCalls` in which requests the provider's models can be forced to call a tool.
+fn unforced(provider: ScriptedProvider, forced_calls: ForcedCalls) -> ScriptedProvider {
+    provider.with_info(ProviderInfo::new("unforced", "deep-1").with_forced_calls(forced_calls))
 }
 
 #[tokio::test]
@@ -90,7 +72,7 @@ async fn last_call_forces_the_output_tool_only_if_possible() {
     ] {
         let output = Reply::tool_call("o", "final_output", json!({ "value": 4 }));
         let provider = ScriptedProvider::new([calls([json!({})]), output]);
-        let agent = Agent::builder(Unforced(provider.clone(), forced_calls))
+        let agent = Agent::builder(unforced(provider.clone(), forced_calls))
             .tools(registry(&Log::default()))
             .max_turns(1)
             .config(|config| config.on_limit = OnLimit::Finalize)

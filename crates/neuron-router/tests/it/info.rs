@@ -3,37 +3,35 @@
 use neuron_router::{Route, Router};
 use neuron_testing::ScriptedProvider;
 use neuron_types::{
-    BoxedProvider, CompletionRequest, CompletionResponse, ForcedCalls, Provider, ProviderError,
-    ProviderInfo, RequestRef, StreamHandle, ToolChoice,
+    BoxedProvider, CompletionRequest, ForcedCalls, Provider, ProviderInfo, RouteModel, ToolChoice,
 };
 
 use crate::support::request;
 
-/// A provider with this support for forced tool calls.
-struct Forcing(ForcedCalls);
-
-impl Provider for Forcing {
-    async fn complete_ref(&self, _: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
-        Err(ProviderError::InvalidRequest("not called".into()))
-    }
-
-    async fn complete_stream_ref(&self, _: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
-        Err(ProviderError::InvalidRequest("not called".into()))
-    }
-
-    fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new("forcing", "plain-1").with_forced_calls(self.0)
-    }
+/// Returns a provider with this support for forced tool calls.
+fn forcing(forced_calls: ForcedCalls) -> ScriptedProvider {
+    let info = ProviderInfo::new("forcing", "plain-1").with_forced_calls(forced_calls);
+    ScriptedProvider::default().with_info(info)
 }
 
 #[test]
 fn info_names_the_first_route_and_its_model() {
     let router = Router::builder()
-        .route(Route::new("a", Forcing(ForcedCalls::Accepted)).model("own"))
+        .route(Route::new("a", forcing(ForcedCalls::Accepted)).model("own"))
         .route(Route::new("b", ScriptedProvider::default()))
         .build()
         .unwrap();
     assert_eq!((router.info().name, router.info().default_model), ("forcing", "own"));
+    let routes = [("forcing", "own"), ("scripted", "scripted-model")];
+    let routes = routes.map(|(provider, model)| RouteModel::new(provider, model));
+    assert_eq!(router.info().routes, routes);
+    let outer = Router::builder()
+        .route(Route::new("c", ScriptedProvider::default()).model("small"))
+        .route(Route::new("inner", router.clone()))
+        .build()
+        .unwrap();
+    let [one, two] = routes;
+    assert_eq!(outer.info().routes, [RouteModel::new("scripted", "small"), one, two]);
     assert_eq!(router.routes()[1].name(), "b");
 }
 
@@ -43,7 +41,7 @@ fn tool_is_forced_only_if_all_routes_support_it() {
     let thinking = NotWhileThinking { thinking_models: &["deep"] };
     let check = |routes: &[(ForcedCalls, &str)], expected: bool| {
         let builder = routes.iter().enumerate().fold(Router::builder(), |builder, (at, route)| {
-            builder.route(Route::new(at.to_string(), Forcing(route.0)).model(route.1))
+            builder.route(Route::new(at.to_string(), forcing(route.0)).model(route.1))
         });
         let router = builder.build().unwrap();
         let request = CompletionRequest {

@@ -10,8 +10,8 @@ use neuron_runtime::{CacheMiss, CacheMissCause, CacheMissDetector, PrefixChange,
 use neuron_testing::{AnthropicServer, Reply, ScriptedProvider};
 use neuron_types::{
     AnswerMetadata, AnswerRoute, CompletionResponse, ContentBlock, LoopError, Message, ModelCall,
-    ModelLayer, ModelNext, PrepareTurn, Provider, ProviderError, ProviderInfo, RequestRef,
-    StreamHandle, TokenUsage, ToolContext, UsageLimits,
+    ModelLayer, ModelNext, PrepareTurn, ProviderError, ProviderInfo, RequestRef, TokenUsage,
+    ToolContext, UsageLimits,
 };
 use serde_json::json;
 use tracing::Level;
@@ -54,27 +54,9 @@ impl Misses {
     }
 }
 
-/// A provider with another name, because the rules depend on the vendor.
-struct Named(&'static str, ScriptedProvider);
-
-impl Provider for Named {
-    async fn complete_ref(
-        &self,
-        request: RequestRef<'_>,
-    ) -> Result<CompletionResponse, ProviderError> {
-        self.1.complete_ref(request).await
-    }
-
-    async fn complete_stream_ref(
-        &self,
-        request: RequestRef<'_>,
-    ) -> Result<StreamHandle, ProviderError> {
-        self.1.complete_stream_ref(request).await
-    }
-
-    fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new(self.0, "m")
-    }
+/// Returns a provider with another name, because the rules depend on the vendor.
+fn vendor(name: &'static str, replies: impl IntoIterator<Item = Reply>) -> ScriptedProvider {
+    ScriptedProvider::new(replies).with_info(ProviderInfo::new(name, "m"))
 }
 
 /// Usage of a prompt of 10,000 tokens.
@@ -98,7 +80,7 @@ fn act(id: &str, read: impl Into<Option<usize>>) -> Reply {
 
 fn builder(replies: impl IntoIterator<Item = Reply>, detector: &CacheMissDetector) -> AgentBuilder {
     let tools = registry([Act::new("act", &Log::default()), Act::new("look", &Log::default())]);
-    let provider = Named("openai", ScriptedProvider::new(replies));
+    let provider = vendor("openai", replies);
     Agent::builder(provider).tools(tools).hook(detector.clone())
 }
 
@@ -233,12 +215,8 @@ async fn prompt_below_the_minimum_is_no_miss() {
     misses.none();
     run(builder(replies(), &misses.detector().minimum_tokens(500))).await;
     assert_eq!(misses.one().expected_tokens, 500);
-    let gemini = Named(
-        "gcp.gemini",
-        ScriptedProvider::new(
-            replies().map(|it| it.usage(TokenUsage { input_tokens: 4_000, ..usage(0, None) })),
-        ),
-    );
+    let usage = TokenUsage { input_tokens: 4_000, ..usage(0, None) };
+    let gemini = vendor("gcp.gemini", replies().map(|it| it.usage(usage.clone())));
     let agent = Agent::builder(gemini).tools(registry([Act::new("act", &Log::default())]));
     run(agent.hook(misses.detector())).await;
     misses.none();
@@ -349,7 +327,7 @@ async fn more_blocks_than_anthropic_looks_back_are_the_cause() {
         let all = ids.iter().map(|id| (&**id, "act", json!({})));
         let replies =
             [Reply::tool_calls(all).usage(usage(0, 9_000)), Reply::text("ok").usage(usage(0, 0))];
-        let provider = Named("anthropic", ScriptedProvider::new(replies));
+        let provider = vendor("anthropic", replies);
         let tools = registry([Act::new("act", &Log::default())]);
         run(Agent::builder(provider).tools(tools).hook(misses.detector())).await;
         let cause = misses.one().cause;
@@ -364,12 +342,12 @@ async fn more_blocks_than_anthropic_looks_back_are_the_cause() {
 /// Regression test. Before the fix, the cause was an eviction.
 #[tokio::test]
 async fn missing_breakpoint_is_the_cause_if_the_vendor_needs_it() {
-    for (vendor, expected) in
+    for (name, expected) in
         [("anthropic", CacheMissCause::FewerBreakpoints), ("openai", CacheMissCause::Evicted)]
     {
         let misses = Misses::default();
         let replies = [act("a", 0).usage(usage(0, 9_000)), text(0)];
-        let provider = Named(vendor, ScriptedProvider::new(replies));
+        let provider = vendor(name, replies);
         let tools = registry([Act::new("act", &Log::default())]);
         let agent = Agent::builder(provider).tools(tools).hook(misses.detector());
         run(agent.prepare_turn(|turn| {
@@ -378,7 +356,7 @@ async fn missing_breakpoint_is_the_cause_if_the_vendor_needs_it() {
             }
         }))
         .await;
-        assert_eq!(misses.one().cause, expected, "{vendor}");
+        assert_eq!(misses.one().cause, expected, "{name}");
     }
 }
 

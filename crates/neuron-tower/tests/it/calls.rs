@@ -1,6 +1,7 @@
 //! Tests of the request that the provider receives, and of the response that the caller receives.
 
 use std::future::{pending, ready};
+use std::sync::LazyLock;
 
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tower::{
@@ -8,7 +9,7 @@ use neuron_tower::{
 };
 use neuron_types::{
     BoxedProvider, CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo,
-    StreamEvent, StreamHandle, StreamReceiver,
+    RouteModel, StreamEvent, StreamHandle, StreamReceiver,
 };
 use tower::{ServiceBuilder, service_fn};
 
@@ -169,12 +170,14 @@ async fn info_of_provider_is_kept_behind_layers() {
 
     let served = ServiceProvider::layered(ServiceBuilder::new().timeout(millis(1)), Served);
     let expected = ProviderInfo::new("served", "m").at_server("api.example", Some(8443));
-    assert_eq!(served.clone().info(), expected.with_chooses_model(true));
+    assert_eq!(served.clone().info(), expected.with_routes(&*ROUTES));
     assert_eq!(
         format!("{provider:?}"),
         r#"ServiceProvider { name: "scripted", default_model: "scripted-model", .. }"#
     );
 }
+
+static ROUTES: LazyLock<[RouteModel; 1]> = LazyLock::new(|| [RouteModel::new("served", "m")]);
 
 /// A provider that only implements `info`, with the address of its server.
 struct Served;
@@ -190,6 +193,6 @@ impl Provider for Served {
 
     fn info(&self) -> ProviderInfo<'_> {
         let info = ProviderInfo::new("served", "m").at_server("api.example", Some(8443));
-        info.with_chooses_model(true)
+        info.with_routes(&*ROUTES)
     }
 }

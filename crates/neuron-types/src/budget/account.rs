@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::BudgetSpending;
 use crate::{Cost, LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits};
 
 /// The limits and the counters of one budget.
@@ -55,30 +56,35 @@ impl Account {
         self.money.as_ref().is_some_and(|terms| terms.limit.is_some())
     }
 
-    /// Returns the highest cost of a reserved model call. Zero if the account does not count money.
+    /// Returns the highest cost of a reserved call of one of `names`, and the name with this cost. Zero if the account
+    /// does not count money.
     ///
-    /// An unknown price is an error only if it `must_be_known` and the account limits money. Otherwise the cost is
-    /// unknown.
-    pub(super) fn highest_cost(
+    /// The cost is incomplete if a price is unknown. This is an error only if it `must_be_known` and the account limits
+    /// money.
+    pub(super) fn highest_cost<'n>(
         &self,
-        name: Option<ModelName<'_>>,
+        names: impl Iterator<Item = ModelName<'n>>,
         amount: Amount,
         must_be_known: bool,
-    ) -> Result<Cost, UnknownPrice> {
+    ) -> Result<(Cost, Option<ModelName<'n>>), UnknownPrice> {
         let Some(terms) = &self.money else {
-            return Ok(Cost::default());
+            return Ok((Cost::default(), None));
         };
-        let price = match name {
-            Some(ModelName { vendor, model }) => {
-                terms.prices.reserve(vendor, model, amount.input_tokens, amount.output_tokens)
+        let (mut highest, mut unknown) = (None, None);
+        for name @ ModelName { vendor, model } in names {
+            let Amount { input_tokens, output_tokens, .. } = amount;
+            match terms.prices.reserve(vendor, model, input_tokens, output_tokens) {
+                Ok(money) if highest.is_some_and(|(most, _)| most >= money) => {}
+                Ok(money) => highest = Some((money, name)),
+                Err(error) => unknown = unknown.or(Some(error)),
             }
-            None => Err(UnknownPrice::new("", "")),
-        };
-        match price {
-            Ok(money) => Ok(money.into()),
-            Err(error) if must_be_known && self.limits_money() => Err(error),
-            Err(_) => Ok(Cost::UNKNOWN),
         }
+        let is_complete = highest.is_some() && unknown.is_none();
+        if must_be_known && !is_complete && self.limits_money() {
+            return Err(unknown.unwrap_or_else(|| UnknownPrice::new("", "")));
+        }
+        let amount = highest.map(|(money, _)| money).unwrap_or_default();
+        Ok((Cost { amount, is_complete }, highest.map(|(_, name)| name)))
     }
 
     /// Returns the cost of a call with the price of the first of `names` that has one. Zero if the account does not
@@ -148,6 +154,18 @@ impl Account {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Adds what was counted elsewhere. An account with prices takes over its cost.
+    pub(super) fn add(&self, spending: &BudgetSpending) {
+        let BudgetSpending { usage, requests, tool_calls } = spending;
+        let cost = self.money.as_ref().map(|_| usage.cost.unwrap_or(Cost::UNKNOWN));
+        let (requests, tool_calls) = (*requests, *tool_calls);
+        let cost = cost.unwrap_or_default();
+        self.exchange(
+            Amount::default(),
+            Amount { requests, tool_calls, cost, ..Amount::of(usage) },
+        );
     }
 
     /// Subtracts `reserved` from the reservations and adds `spent` to the usage.

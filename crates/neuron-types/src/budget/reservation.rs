@@ -51,7 +51,7 @@ impl Reservation {
     /// the cost of the call, or `None` if the budget has no prices.
     ///
     /// The cost is computed with the price of the reserved model. If the provider
-    /// [chooses the model](crate::ProviderInfo::chooses_model), or if the response has a
+    /// [chooses the model](crate::ProviderInfo::routes), or if the response has a
     /// [route](crate::AnswerMetadata::route), the cost is computed with the price of the route's provider and the
     /// response's model instead. If this price is unknown or the response names no model, the price of the model that the
     /// route requested is used.
@@ -142,13 +142,14 @@ impl Reservation {
         let (mut counted, mut known) = (None, Ok(()));
         self.close(|account, reserved| {
             let (cost, priced) = account.cost(names, usage, reserved.cost);
+            // The first account comes last, and gives the cost and the error.
             if priced.is_err() {
                 known = priced;
             }
             let used = Amount { requests: reserved.requests, cost, ..Amount::of(usage) };
             let spent = spent(used, reserved);
             if account.money.is_some() {
-                counted = counted.or(Some(spent.cost));
+                counted = Some(spent.cost);
             }
             spent
         });
@@ -156,13 +157,14 @@ impl Reservation {
     }
 
     /// Releases the reservation and counts the result of `spent` as used, which may exceed the reservation. `spent`
-    /// receives each account with its reserved amount.
+    /// receives each account with its reserved amount, and the last account first.
     fn close(&mut self, mut spent: impl FnMut(&Account, Amount) -> Amount) {
-        // Take the number, so that `drop` does not release the reservation again.
-        let accounts = std::mem::take(&mut self.accounts);
-        for (index, account) in self.budget.accounts.iter().take(accounts).enumerate() {
+        // If a price list of the caller panics, `drop` closes the accounts that are left.
+        while let Some(index) = self.accounts.checked_sub(1) {
+            let Some(account) = self.budget.accounts.get(index) else { return };
             let reserved = self.amount_at(index);
             account.exchange(reserved, spent(account, reserved));
+            self.accounts = index;
         }
     }
 }

@@ -32,7 +32,7 @@ pub enum LoopError {
     #[error("usage limit exceeded: {0}")]
     UsageLimitExceeded(String),
     /// A [`Budget`](crate::Budget) has a limit in money, and no price for the model. The model was not called, unless a
-    /// [router](crate::ProviderInfo::chooses_model) chose it.
+    /// [router](crate::ProviderInfo::routes) chose it.
     #[error(transparent)]
     UnknownPrice(#[from] UnknownPrice),
     /// A typed run, whose result is a value of a Rust type, ended without a valid output. All retries were used, the

@@ -1,8 +1,10 @@
 //! Reservations in budgets with a limit in money.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use neuron_types::{
     AnswerMetadata, AnswerRoute, Budget, CompletionResponse, Cost, LoopError, Message, Money,
-    PriceList, StopReason, TokenUsage, UnknownPrice, UsageIteration, UsageLimits,
+    PriceList, RouteModel, StopReason, TokenUsage, UnknownPrice, UsageIteration, UsageLimits,
 };
 
 /// A token of output costs a cent, and a token of input a tenth of a cent, for every model but `unknown`. The vendor
@@ -122,8 +124,8 @@ fn cost_that_becomes_unknown_counts_with_its_reservation() {
     let used = TokenUsage { iterations: Some(vec![pass]), ..usage(1, 1) };
     budget.reserve_call("acme", "m", 100, 10).unwrap().settle(&used);
     assert_eq!(state(&budget), (usd("0.2"), Money::ZERO));
-    let error = budget.charge_call("acme", "unknown", &usage(1, 1)).unwrap_err();
-    assert_eq!(error, UnknownPrice::new("acme", "unknown"));
+    let charged = budget.charge_call("acme", "unknown", &usage(1, 1));
+    assert_eq!(charged, (Some(Cost::UNKNOWN), Err(UnknownPrice::new("acme", "unknown"))));
     assert_eq!(budget.spent(), usd("0.2"), "there is no reservation");
     assert_eq!(budget.usage(), TokenUsage { cost: incomplete("0.2"), ..usage(2, 2) });
 }
@@ -131,7 +133,7 @@ fn cost_that_becomes_unknown_counts_with_its_reservation() {
 #[test]
 fn charge_of_a_named_model_counts_its_cost() {
     let budget = budget("1");
-    budget.charge_call("acme", "m", &usage(0, 7)).unwrap();
+    budget.charge_call("acme", "m", &usage(0, 7)).1.unwrap();
     assert_eq!(budget.spent(), usd("0.07"));
 }
 
@@ -189,7 +191,7 @@ fn response_is_settled_with_the_vendor_and_the_model_that_answered() {
     let settle = |is_routed: bool, model: &str, provider: Option<&str>| {
         let budget = budget("100");
         let reserved = match is_routed {
-            true => budget.reserve_routed_call("acme", "m", 1, 0),
+            true => budget.reserve_routed_call(&[RouteModel::new("acme", "m")], 1, 0),
             false => budget.reserve_call("acme", "m", 1, 0),
         };
         let (cost, known) =
@@ -217,17 +219,69 @@ fn response_is_settled_with_the_vendor_and_the_model_that_answered() {
 #[test]
 fn routed_call_with_an_unknown_price_reserves_no_money() {
     let budget = budget("1");
-    let held = budget.reserve_routed_call("acme", "unknown", 100, 10).unwrap();
+    let held = budget.reserve_routed_call(&[RouteModel::new("acme", "unknown")], 100, 10).unwrap();
     assert_eq!((budget.reserved_tokens(), state(&budget)), (110, (Money::ZERO, Money::ZERO)));
     held.settle_response(&response("m", Some("dear")), &usage(100, 10)).1.unwrap();
     assert_eq!(state(&budget), (usd("2"), Money::ZERO));
-    assert!(budget.reserve_routed_call("acme", "unknown", 1, 1).is_err(), "the money is spent");
+    assert!(budget.reserve_routed_call(&[], 1, 1).is_err(), "the money is spent");
+}
+
+/// Regression test. Before the fix, only the price of the first route was reserved. A broken call of another route
+/// counted with this price.
+#[test]
+fn routed_call_is_reserved_with_the_highest_price_of_its_routes() {
+    let routes = [("acme", "unknown"), ("acme", "m"), ("dear", "m"), ("acme", "m")]
+        .map(|(vendor, model)| RouteModel::new(vendor, model));
+    let reserve = |budget: &Budget, routes: &[RouteModel]| {
+        let mut held = budget.reserve_routed_call(routes, 100, 10).unwrap();
+        held.start();
+        held
+    };
+    let known = |routes: &[RouteModel]| {
+        let budget = budget("100");
+        let held = reserve(&budget, routes);
+        (held.cost(), held.settle_at_least(&usage(200, 10)), budget.spent())
+    };
+    let twice = Some(usd("2").into());
+    assert_eq!(known(&routes[1..]), (twice, Some(usd("3").into()), usd("3")));
+    assert_eq!(known(&routes), (incomplete("2"), incomplete("3"), usd("3")));
+    let budget = budget("100");
+    drop(reserve(&budget, &routes));
+    assert_eq!(budget.usage().cost, incomplete("2"));
+}
+
+/// Regression test. Before the fix, the reservation stayed in the budget for ever.
+#[test]
+fn panic_in_a_price_list_leaves_no_reservation() {
+    /// A call costs a dollar, but the cost of a completed call panics.
+    struct Broken;
+
+    impl PriceList for Broken {
+        fn cost(&self, _: &str, _: &str, _: &TokenUsage) -> Result<Money, UnknownPrice> {
+            panic!("broken price list")
+        }
+
+        fn reserve(&self, _: &str, _: &str, _: usize, _: usize) -> Result<Money, UnknownPrice> {
+            Ok(usd("1"))
+        }
+    }
+
+    let (whole, other) = (Budget::in_money(usd("9"), Broken), budget("1"));
+    let part = whole.part(UsageLimits::default()).together_with(&other);
+    let mut held = part.reserve_call("acme", "m", 100, 10).unwrap();
+    held.start();
+    let settled = catch_unwind(AssertUnwindSafe(|| held.settle(&usage(1, 1))));
+    settled.unwrap_err();
+    for budget in [&part, &whole, &other] {
+        assert_eq!((budget.reserved_tokens(), budget.reserved_money()), (0, Money::ZERO));
+    }
+    assert_eq!((part.spent(), whole.spent(), other.spent()), (usd("1"), usd("1"), usd("0.011")));
 }
 
 #[test]
 fn unknown_price_of_a_response_counts_with_its_reservation() {
     let budget = budget("1");
-    let held = budget.reserve_routed_call("acme", "m", 100, 10).unwrap();
+    let held = budget.reserve_routed_call(&[RouteModel::new("acme", "m")], 100, 10).unwrap();
     held.settle_response(&response("unknown", Some("dear")), &usage(1, 1)).1.unwrap_err();
     assert_eq!(budget.usage(), TokenUsage { cost: incomplete("0.2"), ..usage(1, 1) });
     assert_eq!(budget.reserved_money(), Money::ZERO);
@@ -236,7 +290,7 @@ fn unknown_price_of_a_response_counts_with_its_reservation() {
 #[test]
 fn response_is_settled_in_a_budget_without_prices() {
     let budget = Budget::new(UsageLimits::default());
-    let held = budget.reserve_routed_call("acme", "unknown", 1, 1).unwrap();
+    let held = budget.reserve_routed_call(&[RouteModel::new("acme", "unknown")], 1, 1).unwrap();
     assert_eq!(held.cost(), None);
     let (cost, known) = held.settle_response(&response("unknown", Some("dear")), &usage(100, 10));
     known.unwrap();
@@ -252,7 +306,7 @@ fn response_with_an_alias_costs_the_price_of_the_requested_model() {
         metadata.route.as_mut().unwrap().model = requested.into();
         response.message = Message::assistant("hi").with_metadata(&metadata);
         let budget = budget("100");
-        let held = budget.reserve_routed_call("acme", "m", 1, 0).unwrap();
+        let held = budget.reserve_routed_call(&[RouteModel::new("acme", "m")], 1, 0).unwrap();
         let (cost, known) = held.settle_response(&response, &usage(100, 10));
         known.map(|()| cost.unwrap().to_string())
     };
@@ -285,7 +339,7 @@ fn response_without_a_model_costs_the_price_of_its_route() {
         let mut response = response("", None);
         response.message = Message::assistant("hi").with_metadata(&metadata);
         let budget = Budget::in_money(usd("100"), Sizes);
-        let held = budget.reserve_routed_call("acme", "small", 1, 0).unwrap();
+        let held = budget.reserve_routed_call(&[RouteModel::new("acme", "small")], 1, 0).unwrap();
         let settled = held.settle_response(&response, &usage(1, 0));
         assert_eq!(settled, (Some(usd(cost).into()), Ok(())), "{route}");
     }
@@ -309,11 +363,15 @@ fn error_of_a_later_budget_comes_with_the_cost_of_the_first() {
 
     let (first, second) = (Budget::priced(Dollars), budget("1"));
     let both = first.together_with(&second);
-    let held = both.reserve_routed_call("acme", "m", 100, 10).unwrap();
+    let held = both.reserve_routed_call(&[RouteModel::new("acme", "m")], 100, 10).unwrap();
     let (cost, known) = held.settle_response(&response("unknown", None), &usage(1, 1));
     assert_eq!(known, Err(UnknownPrice::new("acme", "unknown")));
     assert_eq!((cost, first.usage().cost), (Some(usd("3").into()), cost));
     assert_eq!(second.usage().cost, incomplete("0.2"));
+    // Regression check. Before the fix, `charge_call` returned only the error.
+    let (cost, known) = both.charge_call("acme", "unknown", &usage(1, 1));
+    assert_eq!(known, Err(UnknownPrice::new("acme", "unknown")));
+    assert_eq!((cost, first.usage().cost), (Some(usd("3").into()), Some(usd("6").into())));
 }
 
 #[test]
@@ -326,8 +384,8 @@ fn priced_budget_counts_costs_without_a_limit() {
     let mut held = budget.reserve_call("acme", "m", 100, 10).unwrap();
     held.start();
     assert_eq!(held.settle_at_least(&usage(0, 1)), Some(usd("0.2").into()));
-    let charged = budget.charge_call("acme", "m", &usage(0, 1)).unwrap();
-    assert_eq!(charged, Some(usd("0.01").into()));
+    let charged = budget.charge_call("acme", "m", &usage(0, 1));
+    assert_eq!(charged, (Some(usd("0.01").into()), Ok(())));
     assert_eq!(budget.usage().cost, Some(usd("1000.21").into()));
 }
 
@@ -335,7 +393,7 @@ fn priced_budget_counts_costs_without_a_limit() {
 fn unknown_price_without_a_limit_makes_the_cost_incomplete() {
     let call = |settle: &dyn Fn(&Budget) -> Option<Cost>| {
         let budget = Budget::priced(Cents);
-        budget.charge_call("acme", "m", &usage(0, 1)).unwrap();
+        budget.charge_call("acme", "m", &usage(0, 1)).1.unwrap();
         assert_eq!(settle(&budget), Some(Cost::UNKNOWN));
         assert_eq!(budget.usage().cost, incomplete("0.01"));
         assert_eq!(budget.reserved_money(), Money::ZERO);
@@ -348,7 +406,7 @@ fn unknown_price_without_a_limit_makes_the_cost_incomplete() {
     call(&|budget| reserve(budget).settle(&usage(1, 1)));
     call(&|budget| reserve(budget).settle_at_least(&usage(0, 0)));
     call(&|budget| reserve(budget).settle_response(&response("x", None), &usage(1, 1)).0);
-    call(&|budget| budget.charge_call("acme", "unknown", &usage(1, 1)).unwrap());
+    call(&|budget| budget.charge_call("acme", "unknown", &usage(1, 1)).0);
     call(&|budget| reserve(budget).cost());
     call(&|budget| {
         budget.charge(&usage(1, 1));

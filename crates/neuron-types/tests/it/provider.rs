@@ -2,11 +2,12 @@
 //! without a copy.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use neuron_types::{
     BoxedProvider, CompletionRequest, CompletionResponse, Message, Provider, ProviderError,
-    ProviderInfo, RequestRef, StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
+    ProviderInfo, RequestRef, RouteModel, StopReason, StreamEvent, StreamHandle, StreamReceiver,
+    TokenUsage,
 };
 
 /// A provider that records the name of each called method, and the address of the request's messages.
@@ -34,6 +35,8 @@ impl Direct {
         self.0.lock().unwrap().push((method, address));
     }
 }
+
+static ROUTES: LazyLock<[RouteModel; 1]> = LazyLock::new(|| [RouteModel::new("direct", "model-1")]);
 
 impl Provider for Direct {
     async fn complete(
@@ -70,7 +73,7 @@ impl Provider for Direct {
 
     fn info(&self) -> ProviderInfo<'_> {
         let info = ProviderInfo::new("direct", "model-1").at_server("::1", Some(8080));
-        info.with_chooses_model(true)
+        info.with_routes(&*ROUTES)
     }
 }
 
@@ -90,7 +93,7 @@ async fn check<P: Provider>(wrapper: P, direct: &Direct) {
     let answer = stream.into_response().await.unwrap();
     assert_eq!(answer.message.text(), "complete_stream_ref");
     let info = ProviderInfo::new("direct", "model-1").at_server("::1", Some(8080));
-    assert_eq!(wrapper.info(), info.with_chooses_model(true));
+    assert_eq!(wrapper.info(), info.with_routes(&*ROUTES));
 
     let calls = std::mem::take(&mut *direct.0.lock().unwrap());
     let names: Vec<_> = calls.iter().map(|(name, _)| *name).collect();
