@@ -71,7 +71,8 @@
 //!   without content is sent with a text that says so.
 //! - Cache breakpoints of tools, of the system prompt and of the conversation become cache points for Claude since 3.7
 //!   and for Nova. At most four are sent, and a lifetime of an hour only to Claude since 4.5 and only before shorter
-//!   lifetimes. Other breakpoints are left out. Cache points in raw blocks count too.
+//!   lifetimes. Other breakpoints are left out. Cache points in raw blocks count too. Nova accepts a point only after a
+//!   text, so the point at the end of a conversation with Nova follows the last text of the user.
 //! - Thinking is set in `additionalModelRequestFields`, with the fields of the model's family. A setting for which no
 //!   field is known is an error. A thinking budget of Claude is omitted in a turn that began without reasoning, for
 //!   example with another vendor's model, because Claude rejects the budget until the turn ends.

@@ -98,7 +98,7 @@ pub(crate) fn write(
         ToolConfig::new(request, more_tools, model, &mut names, &conversation, &mut points)?;
     let system = system(request.system, leading, &mut points);
     if let Some(point) = points.last(request.cache) {
-        conversation.end_with(point);
+        conversation.end_with(point, model.family);
     }
     let mut fields_of_model = thinking::fields(request, model)?;
     let has_budget = matches!(request.thinking, Some(ThinkingConfig::Enabled { .. }));

@@ -1,9 +1,8 @@
 //! Tests of the conversation in a request. The server of `neuron-testing` must accept each conversation.
 
-use neuron_types::{
-    CacheControl, CompletionRequest, ContentItem, EmbeddedResource, ImageSource, RequestRef,
-    ThinkingConfig,
-};
+mod cache_points;
+
+use neuron_types::{ContentItem, EmbeddedResource, ImageSource, RequestRef, ThinkingConfig};
 
 use super::*;
 use crate::content::{Origin, Reader};
@@ -535,23 +534,6 @@ fn blocks_of_server_tools_return_to_their_family_and_are_never_declared() {
         assert_eq!(body["messages"][1]["content"], json!([{"text": "b"}]), "{model}");
         assert_eq!(body.get("toolConfig"), None);
     }
-}
-
-#[test]
-fn cache_point_comes_before_documents_at_the_end() {
-    let sent = |content: Vec<ContentBlock>| {
-        let request = CompletionRequest {
-            model: CLAUDE.into(),
-            messages: vec![user(content)],
-            ..Default::default()
-        };
-        let cache = Some(CacheControl { ttl: None });
-        let body = written(RequestRef { cache, ..request.view() }, Settings::default());
-        body["messages"][0]["content"].clone()
-    };
-    let point = json!({"cachePoint": {"type": "default"}});
-    assert_eq!(sent(vec![text("a"), pdf()]), json!([{"text": "a"}, point, sent_pdf(1)]));
-    assert_eq!(sent(vec![pdf(), text("a")]), json!([sent_pdf(1), {"text": "a"}, point]));
 }
 
 #[test]
