@@ -235,7 +235,8 @@ impl Bedrock {
     /// Sets the id of the model behind ids that do not contain it. An example is the ARN of an application inference
     /// profile. The requests depend on the family of the model. The id itself is never sent.
     ///
-    /// Without this setting, requests to such a model contain no cache points and no thinking of Claude.
+    /// Without this setting, requests to such a model contain no cache points and no thinking of Claude, and images of
+    /// tool results follow the results.
     ///
     /// # Example
     ///

@@ -58,9 +58,9 @@
 //!   follows in a message of its own, after a message of the assistant with the text `.`. A conversation that begins
 //!   with the assistant gets a first message `.` of the user, except for Claude, Qwen, GLM and Kimi.
 //! - Images and PDF documents are sent in base64. A URL is an error, because the API fetches nothing. In tool results,
-//!   a URL becomes a text. Files that the model does not accept in tool results follow the results. Documents are
-//!   called `Document 1` and so on, because the model reads the name. A raw document gets a number if its name repeats.
-//!   Plain text documents are sent as texts.
+//!   a URL becomes a text. Only Claude, Nova and Llama 4 accept images there. Files that the model does not accept in
+//!   tool results follow the results. Documents are called `Document 1` and so on, because the model reads the name. A
+//!   raw document gets a number if its name repeats. Plain text documents are sent as texts.
 //! - A request has at most 20 images and 5 documents, and for Claude at most 20 of both together. Beyond this, the
 //!   oldest files of tool results are replaced by texts such as `[image]`. Files that the user sent are kept, and more
 //!   of them than the limit are an error of the server.

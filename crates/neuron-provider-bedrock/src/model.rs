@@ -34,6 +34,8 @@ pub(crate) enum Family {
     Grok,
     Kimi,
     Llama,
+    /// The models of Llama 4, which accept images in tool results.
+    Llama4,
     Mistral,
     /// Amazon's Nova models of the first generation.
     Nova,
@@ -48,11 +50,12 @@ pub(crate) enum Family {
 }
 
 /// Beginnings of names of models, with their families. The first matching row decides.
-const FAMILIES: [(&str, Family); 24] = [
+const FAMILIES: [(&str, Family); 25] = [
     ("anthropic.", Family::Claude),
     ("amazon.nova-2", Family::Nova2),
     ("amazon.nova", Family::Nova),
     ("deepseek.", Family::DeepSeek),
+    ("meta.llama4", Family::Llama4),
     ("meta.", Family::Llama),
     ("mistral.", Family::Mistral),
     ("moonshot.", Family::Kimi),
@@ -170,7 +173,7 @@ impl<'a> Model<'a> {
             | Family::Grok
             | Family::Kimi
             | Family::Qwen => DEFAULT_MAX_TOKENS,
-            Family::Llama => 2_048,
+            Family::Llama | Family::Llama4 => 2_048,
             _ => 4_000,
         }
     }
@@ -232,8 +235,9 @@ mod tests {
             ("us-gov.anthropic.claude-sonnet-5-5", Family::Claude),
             (
                 &format!("{arn}inference-profile/us.meta.llama4-scout-17b-instruct-v1:0"),
-                Family::Llama,
+                Family::Llama4,
             ),
+            ("us.meta.llama3-2-90b-instruct-v1:0", Family::Llama),
             (&format!("{arn}custom-model/amazon.nova-lite-v1:0:300k/abc"), Family::Nova),
             (&format!("{arn}application-inference-profile/abc"), Family::Unknown),
             ("global.amazon.nova-2-lite-v1:0", Family::Nova2),

@@ -233,6 +233,29 @@ fn content_that_must_not_be_beside_results_follows_in_its_own_message() {
     check(MISTRAL, &messages(text("b")), separated(object, json!([{"text": "b"}])));
 }
 
+/// The API rejects an image within the result: <https://github.com/anomalyco/opencode/issues/49443>.
+#[test]
+fn image_of_a_result_follows_the_results_for_most_models() {
+    let source = ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() };
+    let results = vec![
+        result("x", vec![item("1"), ContentItem::Image { source }]),
+        result("y", vec![item("2")]),
+    ];
+    let messages = [Message::user("hi"), assistant(vec![call("x"), call("y")]), user(results)];
+    let image = json!({"image": {"format": "png", "source": {"bytes": "aGk="}}});
+    let outcome =
+        |file: &Value| json!({"toolResult": {"toolUseId": "x", "content": [{"text": "1"}, file]}});
+    let note = json!({"text": "[the file follows]"});
+    for model in ["global.openai.gpt-6-sol", "us.xai.grok-4-6", "google.gemma-3-4b-it", "opaque"] {
+        let content = json!([outcome(&note), sent_result("y", "2"), image]);
+        assert_eq!(sent(model, &messages)[2]["content"], content, "{model}");
+    }
+    for model in [CLAUDE, NOVA, LLAMA] {
+        let content = json!([outcome(&image), sent_result("y", "2")]);
+        assert_eq!(sent(model, &messages)[2]["content"], content, "{model}");
+    }
+}
+
 #[test]
 fn documents_have_a_text_beside_them_and_different_names() {
     let resource = EmbeddedResource::blob("a:b", "aGk=").with_mime_type("application/pdf");

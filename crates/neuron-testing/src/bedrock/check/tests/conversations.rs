@@ -213,12 +213,17 @@ fn results_have_content_unless_they_succeeded() {
     );
     let image = json!([{"image": {"format": "png", "source": {"bytes": "AAAA"}}}]);
     accepts(results(image.clone(), "success"));
-    refuses_at(
-        MISTRAL,
-        results(image, "success"),
-        "This model doesn't support the image field for toolResult content. Remove image and try \
-         again.",
-    );
+    for model in [NOVA, LLAMA] {
+        accepts_at(model, results(image.clone(), "success"));
+    }
+    let others = ["meta.llama3-2-90b-instruct-v1%3A0", "google.gemma-3-4b-it", "us.xai.grok-4-6"];
+    for model in others.into_iter().chain([MISTRAL, "global.openai.gpt-6-sol"]) {
+        refuses_at(
+            model,
+            results(image.clone(), "success"),
+            "This model doesn't support the image field for user messages. Remove image and try again.",
+        );
+    }
     refuses_at(
         "writer.palmyra-x5-v1%3A0",
         results(json!([]), "success"),
