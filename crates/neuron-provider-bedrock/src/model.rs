@@ -2,6 +2,8 @@
 //!
 //! <https://docs.aws.amazon.com/bedrock/latest/userguide/models-supported.html>
 
+use std::sync::LazyLock;
+
 use neuron_types::ProviderError;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -78,8 +80,16 @@ const FAMILIES: [(&str, Family); 25] = [
     ("upstage.", Family::Other),
 ];
 
-/// Beginnings of the names of Claude models that think by default.
-const THINKING: [&str; 2] = ["anthropic.claude-sonnet-5", "anthropic.claude-opus-5"];
+/// Beginnings of the names of Claude models that think by default. While they think with a budget, they reject a forced
+/// call, and while they think adaptively, they answer a forced call without thinking. Fable and Mythos always think, and
+/// reject forced calls since 5.1
+/// (<https://platform.claude.com/docs/en/models/fable-5-1/whats-new-fable-5-1#forced-tool-use-is-not-supported>).
+const THINKING: [&str; 4] = [
+    "anthropic.claude-fable",
+    "anthropic.claude-mythos",
+    "anthropic.claude-opus-5",
+    "anthropic.claude-sonnet-5",
+];
 
 /// A model, with the features that requests depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,6 +198,18 @@ pub const DEFAULT_MAX_TOKENS: usize = 8_192;
 
 /// Regions before the names of models in inference profiles.
 const REGIONS: [&str; 10] = ["apac", "au", "ca", "eu", "global", "in", "jp", "uk", "us", "us-gov"];
+
+/// Returns the beginnings of the ids of Claude models that think by default, alone and with each region.
+pub(crate) fn thinking_models() -> &'static [&'static str] {
+    static MODELS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+        let in_region = |region: &str| {
+            // The list is created once, and `ForcedCalls` requires static texts.
+            THINKING.map(|name| -> &'static str { format!("{region}.{name}").leak() })
+        };
+        THINKING.into_iter().chain(REGIONS.into_iter().flat_map(in_region)).collect()
+    });
+    &MODELS
+}
 
 /// Returns the name of a model without the region of an inference profile.
 fn without_region(name: &str) -> &str {
