@@ -478,6 +478,8 @@ mod tests {
         for (model, forced_calls) in [
             (DEFAULT_MODEL, of_claude),
             ("amazon.nova-lite-v1:0", ForcedCalls::Accepted),
+            ("global.openai.gpt-6-sol", ForcedCalls::Accepted),
+            ("openai.gpt-oss-120b-1:0", ForcedCalls::Refused),
             ("mistral.mistral-large-2402-v1:0", ForcedCalls::Refused),
             ("my-profile", ForcedCalls::Refused),
         ] {

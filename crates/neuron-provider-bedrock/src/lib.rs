@@ -50,7 +50,7 @@
 //!   no tools, the tools of earlier calls are sent without their schemas. A Claude model must not call them.
 //! - [`ToolChoice::None`](neuron_types::ToolChoice::None) leaves the tools out, unless the conversation has calls or
 //!   results. Then only Claude has a setting that forbids calls, and other models may still call a tool. A forced call
-//!   is an error for models that do not support it. Claude, Nova, GLM, Kimi and Grok do, and Mistral supports
+//!   is an error for models that do not support it. Claude, Nova, GPT, GLM, Kimi and Grok do, and Mistral supports
 //!   [`Required`](neuron_types::ToolChoice::Required).
 //! - Neighbouring messages of one role become one message. System messages at the beginning of the conversation are
 //!   added to the system prompt. Later system messages are sent as messages of the user.

@@ -159,13 +159,15 @@ impl<'a> Model<'a> {
         matches!(self.family, Family::Claude | Family::Qwen | Family::Glm | Family::Kimi)
     }
 
-    /// Returns `true` if the model accepts the tool choices `any` and `tool`.
+    /// Returns `true` if the model accepts the tool choices `any` and `tool`. GPT does according to
+    /// <https://github.com/langchain-ai/langchain-aws/pull/1268>.
     pub(crate) fn can_force_calls(self) -> bool {
         matches!(
             self.family,
             Family::Claude
                 | Family::Nova
                 | Family::Nova2
+                | Family::Gpt
                 | Family::Glm
                 | Family::Kimi
                 | Family::Grok

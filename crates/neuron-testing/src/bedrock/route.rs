@@ -139,7 +139,13 @@ impl Family {
     pub(super) fn has_choice(self, choice: &str) -> bool {
         let has_all = matches!(
             self,
-            Self::Claude | Self::Nova | Self::Glm | Self::Kimi | Self::Grok | Self::Other
+            Self::Claude
+                | Self::Nova
+                | Self::Gpt
+                | Self::Glm
+                | Self::Kimi
+                | Self::Grok
+                | Self::Other
         );
         has_all || choice == "auto" || self == Self::Mistral && choice == "any"
     }
