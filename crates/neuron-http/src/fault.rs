@@ -154,6 +154,9 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     // Bedrock.
     (Fault::TooLong, &["input is too long"]),
     (Fault::TooLong, &["too many input tokens"]),
+    (Fault::TooLong, &["too many total text bytes"]),
+    (Fault::TooLong, &["input tokens exceeded"]),
+    (Fault::TooLong, &["prompt tokens", "exceed model maximum"]),
     // vLLM.
     (Fault::TooLong, &["model's context length is only"]),
     (Fault::TooLong, &["longer than the maximum model length"]),
