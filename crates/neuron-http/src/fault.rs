@@ -123,6 +123,7 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     (Fault::TooLong, &["input tokens exceed the configured limit"]),
     // Gemini, Vertex.
     (Fault::TooLong, &["input token count", "exceeds the maximum number of tokens"]),
+    (Fault::TooLong, &["input token count", "only supports up to"]),
     (Fault::TooLong, &["maximum number of tokens allowed"]),
     // Mistral. Its code 3051 has other meanings too.
     (Fault::TooLong, &["too large for model with", "maximum context length"]),
@@ -153,6 +154,9 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     // Bedrock.
     (Fault::TooLong, &["input is too long"]),
     (Fault::TooLong, &["too many input tokens"]),
+    (Fault::TooLong, &["too many total text bytes"]),
+    (Fault::TooLong, &["input tokens exceeded"]),
+    (Fault::TooLong, &["prompt tokens", "exceed model maximum"]),
     // vLLM.
     (Fault::TooLong, &["model's context length is only"]),
     (Fault::TooLong, &["longer than the maximum model length"]),

@@ -237,6 +237,13 @@ impl VendorError {
         }
     }
 
+    /// Converts the error into an error with this text. Returns `None` if neither the codes nor the message give its
+    /// class. `status` is the HTTP status of the error.
+    #[must_use]
+    pub fn classify(&self, status: u16, text: String) -> Option<ProviderError> {
+        Some(self.fault(Some(status))?.error(text))
+    }
+
     /// Returns the class of the error, or `None` if it is unknown. `status` is the HTTP status of the error. Pass
     /// `None` if the response had a successful status.
     pub(crate) fn fault(&self, status: Option<u16>) -> Option<Fault> {
@@ -310,6 +317,15 @@ mod tests {
 
     fn rejected(body: &str) -> ProviderError {
         Rejection::new(422, HeaderMap::new(), body.as_bytes(), Duration::ZERO).error()
+    }
+
+    #[test]
+    fn classify_returns_none_for_an_unknown_message() {
+        let error = VendorError::new("Prompt is too long: 3 > 2").classify(400, "why".into());
+        assert_eq!(error.unwrap().to_string(), "context window exceeded: why");
+        assert!(VendorError::new("why").classify(400, "why".into()).is_none());
+        // The status 429 is about the account.
+        assert!(VendorError::new("prompt is too long").classify(429, "why".into()).is_none());
     }
 
     #[test]

@@ -16,11 +16,14 @@ use crate::stream::MessageDecoder;
 use crate::{error, response};
 
 /// The requests in which the API accepts a forced tool call. While a model thinks, the API accepts only the tool
-/// choices `auto` and `none`. The listed models think by default.
+/// choices `auto` and `none`. The listed models think by default. Fable and Mythos always think, and reject forced calls
+/// since 5.1.
 ///
-/// <https://platform.claude.com/docs/en/build-with-claude/extended-thinking>
-const FORCED_CALLS: ForcedCalls =
-    ForcedCalls::NotWhileThinking { thinking_models: &["claude-sonnet-5", "claude-opus-5"] };
+/// - <https://platform.claude.com/docs/en/build-with-claude/extended-thinking>
+/// - <https://platform.claude.com/docs/en/models/fable-5-1/whats-new-fable-5-1#forced-tool-use-is-not-supported>
+const FORCED_CALLS: ForcedCalls = ForcedCalls::NotWhileThinking {
+    thinking_models: &["claude-fable", "claude-mythos", "claude-opus-5", "claude-sonnet-5"],
+};
 
 /// Name of the default model of requests.
 ///
@@ -318,6 +321,22 @@ mod tests {
         let provider = provider.base_url("http://user:hunter2@[::1]:8080/proxy");
         assert_eq!(provider.info(), info.at_server("::1", Some(8080)));
         assert_eq!(provider.base_url("no URL").info(), info);
+    }
+
+    #[test]
+    fn thinking_by_default_forbids_forced_calls() {
+        for (model, can_force) in [
+            ("claude-fable-5-1", false),
+            ("claude-mythos-5-2", false),
+            ("claude-opus-5-5", false),
+            ("claude-sonnet-5", false),
+            ("claude-haiku-5-5", true),
+            ("claude-sonnet-4-6", true),
+        ] {
+            let provider = Anthropic::new("k").model(model);
+            let can = provider.info().can_force_call(RequestRef::default());
+            assert_eq!(can, can_force, "{model}");
+        }
     }
 
     #[test]

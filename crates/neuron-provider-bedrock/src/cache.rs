@@ -56,7 +56,7 @@ impl CachePoints {
         self.next(control.filter(|_| self.in_tools))
     }
 
-    /// Returns the point at the end of the conversation. All other points come before it.
+    /// Returns the last point of the conversation. All other points come before it.
     pub(crate) fn last(&mut self, control: Option<CacheControl>) -> Option<CachePoint> {
         self.must_be_long = false;
         self.may_be_long &= !self.has_short;

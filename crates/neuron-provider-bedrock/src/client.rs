@@ -37,33 +37,6 @@ const EVENT_STREAM: &str = "application/vnd.amazon.eventstream";
 /// Header with the id of a request.
 const REQUEST_ID: &str = "x-amzn-requestid";
 
-/// Beginnings of the ids of Claude models that think by default. While they think with a budget, they reject a forced
-/// call, and while they think adaptively, they answer a forced call without thinking.
-const THINKING_MODELS: &[&str] = &[
-    "anthropic.claude-sonnet-5",
-    "anthropic.claude-opus-5",
-    "apac.anthropic.claude-sonnet-5",
-    "apac.anthropic.claude-opus-5",
-    "au.anthropic.claude-sonnet-5",
-    "au.anthropic.claude-opus-5",
-    "ca.anthropic.claude-sonnet-5",
-    "ca.anthropic.claude-opus-5",
-    "eu.anthropic.claude-sonnet-5",
-    "eu.anthropic.claude-opus-5",
-    "global.anthropic.claude-sonnet-5",
-    "global.anthropic.claude-opus-5",
-    "in.anthropic.claude-sonnet-5",
-    "in.anthropic.claude-opus-5",
-    "jp.anthropic.claude-sonnet-5",
-    "jp.anthropic.claude-opus-5",
-    "uk.anthropic.claude-sonnet-5",
-    "uk.anthropic.claude-opus-5",
-    "us.anthropic.claude-sonnet-5",
-    "us.anthropic.claude-opus-5",
-    "us-gov.anthropic.claude-sonnet-5",
-    "us-gov.anthropic.claude-opus-5",
-];
-
 /// A client of Amazon Bedrock's Converse API.
 ///
 /// Clones share the connections. The `Debug` output does not contain the API key.
@@ -235,7 +208,8 @@ impl Bedrock {
     /// Sets the id of the model behind ids that do not contain it. An example is the ARN of an application inference
     /// profile. The requests depend on the family of the model. The id itself is never sent.
     ///
-    /// Without this setting, requests to such a model contain no cache points and no thinking of Claude.
+    /// Without this setting, requests to such a model contain no cache points and no thinking of Claude, and images of
+    /// tool results follow the results.
     ///
     /// # Example
     ///
@@ -429,10 +403,11 @@ impl Provider for Bedrock {
         let model = Model::new(&self.model, &self.base_model);
         let forced_calls = match model.family {
             Family::Claude => {
-                let is_known = THINKING_MODELS.iter().any(|start| self.model.starts_with(start));
+                let known = model::thinking_models();
+                let is_known = known.iter().any(|start| self.model.starts_with(start));
                 let is_hidden = model.thinks_by_default() && !is_known;
                 // Every id begins with an empty text. An ARN has its model at the end, or nowhere.
-                let thinking_models: &[&str] = if is_hidden { &[""] } else { THINKING_MODELS };
+                let thinking_models = if is_hidden { &[""] } else { known };
                 ForcedCalls::NotWhileThinking { thinking_models }
             }
             _ if model.can_force_calls() => ForcedCalls::Accepted,
@@ -499,10 +474,12 @@ mod tests {
     fn info_contains_the_server_and_the_forced_calls_of_the_model() {
         let host = "bedrock-runtime.us-east-1.amazonaws.com";
         let client = Bedrock::new("us-east-1", "k");
-        let of_claude = ForcedCalls::NotWhileThinking { thinking_models: THINKING_MODELS };
+        let of_claude = ForcedCalls::NotWhileThinking { thinking_models: model::thinking_models() };
         for (model, forced_calls) in [
             (DEFAULT_MODEL, of_claude),
             ("amazon.nova-lite-v1:0", ForcedCalls::Accepted),
+            ("global.openai.gpt-6-sol", ForcedCalls::Accepted),
+            ("openai.gpt-oss-120b-1:0", ForcedCalls::Refused),
             ("mistral.mistral-large-2402-v1:0", ForcedCalls::Refused),
             ("my-profile", ForcedCalls::Refused),
         ] {
@@ -521,7 +498,13 @@ mod tests {
         let opaque = format!("{arn}application-inference-profile/abc");
         for (model, base, can_force) in [
             ("global.anthropic.claude-opus-5-5", "", false),
+            ("us-gov.anthropic.claude-sonnet-5-5", "", false),
+            ("anthropic.claude-fable-5-1", "", false),
+            ("global.anthropic.claude-fable-5-1", "", false),
+            ("us.anthropic.claude-mythos-5-2", "", false),
             (&format!("{profile}sonnet-5"), "", false),
+            (&format!("{profile}fable-5-1"), "", false),
+            (&opaque, "anthropic.claude-mythos-5-1", false),
             (&opaque, "anthropic.claude-opus-5-5", false),
             (&opaque, "us.anthropic.claude-opus-5-5", false),
             ("global.anthropic.claude-haiku-5-5", "", true),
@@ -532,7 +515,7 @@ mod tests {
             let can = client.info().can_force_call(RequestRef::default());
             assert_eq!(can, can_force, "{model} {base}");
         }
-        for model in THINKING_MODELS {
+        for model in model::thinking_models() {
             assert!(Model::new(model, "").thinks_by_default(), "{model}");
         }
     }

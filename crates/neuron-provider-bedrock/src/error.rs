@@ -3,7 +3,8 @@
 //! <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html#API_runtime_Converse_Errors>
 //!
 //! The name of an error is in the header `x-amzn-errortype`, or in the name of a frame of a stream. [`neuron_http`]
-//! classifies errors with other names by the status and by words in the text, because proxies send other errors.
+//! classifies general errors and errors with other names by words in the text, because Bedrock passes on the texts of
+//! the models, and proxies send errors of their own.
 
 use neuron_http::{Rejection, VendorError};
 use neuron_types::ProviderError;
@@ -14,18 +15,17 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     let header = rejection.header("x-amzn-errortype");
     let error = ApiError::new(header, rejection.json().unwrap_or_default());
     let vendor = rejection.vendor_error();
+    let message = error.message().unwrap_or_else(|| vendor.message());
     let Some(class) = error.class() else {
-        let message = error.message().unwrap_or_else(|| vendor.message());
         return rejection.error_of(&vendor, message);
     };
     let id = rejection.header("x-amzn-requestid");
     let id = id.map(|id| format!(" (request id {id})")).unwrap_or_default();
-    let message = error.message().unwrap_or_else(|| vendor.message());
     let text = format!("{} {}: {message}{id}", rejection.status(), error.name);
     match class {
         // The error contains the timeout of the client, which only the rejection has.
         Class::Timeout if [408, 504].contains(&rejection.status()) => rejection.classify(text),
-        class => rejection.with_retry_after(class.error(text)),
+        _ => rejection.with_retry_after(error.error(text)),
     }
 }
 
@@ -77,9 +77,22 @@ impl ApiError {
         texts.find_map(|key| self.json.get(key)?.as_str()).filter(|text| !text.is_empty())
     }
 
-    /// Returns the class of the error. Returns `None` for an unknown name.
+    /// Converts the error into an error with this text. The words of the message decide about the class if the name of
+    /// the error is unknown or general.
+    fn error(&self, text: String) -> ProviderError {
+        let class = self.class();
+        let is_general = matches!(class, None | Some(Class::Request | Class::Unavailable));
+        let message = self.message().filter(|_| is_general);
+        // Only some of these errors have a status. Their texts have the same meaning with each status.
+        let found = message.and_then(|it| VendorError::new(it).classify(400, text.clone()));
+        found.unwrap_or_else(|| match class {
+            Some(class) => class.error(text),
+            None => ProviderError::StreamError(text),
+        })
+    }
+
+    /// Returns the class that the name of the error gives. Returns `None` for an unknown name.
     fn class(&self) -> Option<Class> {
-        let message = self.message().unwrap_or_default().to_lowercase();
         let name = self.name.to_ascii_lowercase();
         let name = name.strip_suffix("exception").unwrap_or(&name);
         Some(match name {
@@ -92,16 +105,12 @@ impl ApiError {
             | "expiredtoken"
             | "signaturedoesnotmatch" => Class::Key,
             "resourcenotfound" => Class::NoModel,
-            _ if OVERFLOWS.iter().any(|text| message.contains(text)) && name != "throttling" => {
-                Class::TooLong
-            }
-            "validation" if message.contains("provided model identifier is invalid") => {
-                Class::NoModel
-            }
             "validation" => Class::Request,
             "servicequotaexceeded" => Class::Quota,
-            "throttling" | "toomanyrequests" if message.contains("per day") => Class::Quota,
-            "throttling" | "toomanyrequests" => Class::RateLimit,
+            "throttling" | "toomanyrequests" => {
+                let message = self.message().unwrap_or_default().to_lowercase();
+                if message.contains("per day") { Class::Quota } else { Class::RateLimit }
+            }
             "modelnotready" => Class::Loading,
             "modeltimeout" => Class::Timeout,
             // The model is a subscription that AWS is still setting up.
@@ -132,30 +141,14 @@ impl ApiError {
         let message = self.message().unwrap_or("the server gives no reason");
         let space = if self.name.is_empty() { "" } else { " " };
         let text = format!("in {place}{space}{}: {message}", self.name);
-        match self.class() {
-            Some(class) => class.error(text),
-            None => ProviderError::StreamError(text),
-        }
+        self.error(text)
     }
 }
-
-/// Parts of messages about a conversation that is too long, in lower case.
-const OVERFLOWS: [&str; 8] = [
-    "input is too long",
-    "prompt is too long",
-    "input length and `max_tokens` exceed context limit",
-    "too many total text bytes",
-    "too many input tokens",
-    "input tokens exceeded",
-    "maximum context length is",
-    "exceeds the maximum context length",
-];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Key,
     NoModel,
-    TooLong,
     Request,
     Quota,
     RateLimit,
@@ -169,7 +162,6 @@ impl Class {
         match self {
             Self::Key => ProviderError::Authentication(text),
             Self::NoModel => ProviderError::ModelNotFound(text),
-            Self::TooLong => ProviderError::ContextWindowExceeded(text),
             Self::Request => ProviderError::InvalidRequest(text),
             Self::Quota => ProviderError::InsufficientResources(text),
             Self::RateLimit => ProviderError::RateLimit { retry_after: None },
@@ -231,8 +223,40 @@ mod tests {
             (
                 400,
                 "ValidationException",
-                "The model returned the following errors: input length and `max_tokens` exceed context limit: 1 + 2 > 2",
+                "The model returned the following errors: input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000",
                 "ContextWindowExceeded",
+            ),
+            // A shorter conversation does not help against these two errors.
+            (
+                400,
+                "ValidationException",
+                "The model returned the following errors: input length and `max_tokens` exceed context limit: 10 + 200000 > 200000",
+                "InvalidRequest",
+            ),
+            (
+                424,
+                "ModelErrorException",
+                "'max_tokens' or 'max_completion_tokens' is too large: 262144. This model's maximum context length is 262144 tokens and your request has 22554 input tokens (262144 > 262144 - 22554).",
+                "InvalidRequest",
+            ),
+            (
+                400,
+                "ValidationException",
+                "The model returned the following errors: prompt tokens (204801) exceed model maximum (200000)",
+                "ContextWindowExceeded",
+            ),
+            // A text of another vendor's server, which the shared table knows.
+            (
+                400,
+                "ValidationException",
+                "The input (300000 tokens) is longer than the model's context length (262144 tokens).",
+                "ContextWindowExceeded",
+            ),
+            (
+                400,
+                "ValidationException",
+                "The model returned the following errors: Tool 'look' not found in provided tools",
+                "InvalidRequest",
             ),
             (
                 400,
@@ -286,6 +310,17 @@ mod tests {
             assert_eq!(rejected(424, "ModelErrorException", &body).kind(), kind);
             assert_eq!(of_exception("modelStreamErrorException", body.as_bytes()).kind(), kind);
         }
+    }
+
+    /// A proxy or a new version of the API may send another name.
+    #[test]
+    fn overflow_with_an_unknown_name_is_recognised() {
+        let body = json!({"message": "Input is too long for requested model."}).to_string();
+        assert_eq!(rejected(400, "NewException", &body).kind(), "ContextWindowExceeded");
+        let streamed = of_exception("newException", body.as_bytes());
+        assert_eq!(streamed.kind(), "ContextWindowExceeded");
+        let found = find_in(body.as_bytes(), "the answer").unwrap();
+        assert_eq!(found.kind(), "ContextWindowExceeded");
     }
 
     #[test]

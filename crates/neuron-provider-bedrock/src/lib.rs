@@ -50,7 +50,7 @@
 //!   no tools, the tools of earlier calls are sent without their schemas. A Claude model must not call them.
 //! - [`ToolChoice::None`](neuron_types::ToolChoice::None) leaves the tools out, unless the conversation has calls or
 //!   results. Then only Claude has a setting that forbids calls, and other models may still call a tool. A forced call
-//!   is an error for models that do not support it. Claude, Nova, GLM, Kimi and Grok do, and Mistral supports
+//!   is an error for models that do not support it. Claude, Nova, GPT, GLM, Kimi and Grok do, and Mistral supports
 //!   [`Required`](neuron_types::ToolChoice::Required).
 //! - Neighbouring messages of one role become one message. System messages at the beginning of the conversation are
 //!   added to the system prompt. Later system messages are sent as messages of the user.
@@ -58,9 +58,9 @@
 //!   follows in a message of its own, after a message of the assistant with the text `.`. A conversation that begins
 //!   with the assistant gets a first message `.` of the user, except for Claude, Qwen, GLM and Kimi.
 //! - Images and PDF documents are sent in base64. A URL is an error, because the API fetches nothing. In tool results,
-//!   a URL becomes a text. Files that the model does not accept in tool results follow the results. Documents are
-//!   called `Document 1` and so on, because the model reads the name. A raw document gets a number if its name repeats.
-//!   Plain text documents are sent as texts.
+//!   a URL becomes a text. Only Claude, Nova and Llama 4 accept images there. Files that the model does not accept in
+//!   tool results follow the results. Documents are called `Document 1` and so on, because the model reads the name. A
+//!   raw document gets a number if its name repeats. Plain text documents are sent as texts.
 //! - A request has at most 20 images and 5 documents, and for Claude at most 20 of both together. Beyond this, the
 //!   oldest files of tool results are replaced by texts such as `[image]`. Files that the user sent are kept, and more
 //!   of them than the limit are an error of the server.
@@ -71,7 +71,8 @@
 //!   without content is sent with a text that says so.
 //! - Cache breakpoints of tools, of the system prompt and of the conversation become cache points for Claude since 3.7
 //!   and for Nova. At most four are sent, and a lifetime of an hour only to Claude since 4.5 and only before shorter
-//!   lifetimes. Other breakpoints are left out. Cache points in raw blocks count too.
+//!   lifetimes. Other breakpoints are left out. Cache points in raw blocks count too. Nova accepts a point only after a
+//!   text, so the point at the end of a conversation with Nova follows the last text of the user.
 //! - Thinking is set in `additionalModelRequestFields`, with the fields of the model's family. A setting for which no
 //!   field is known is an error. A thinking budget of Claude is omitted in a turn that began without reasoning, for
 //!   example with another vendor's model, because Claude rejects the budget until the turn ends.

@@ -146,15 +146,27 @@ impl<'a> Conversation<'a> {
         })
     }
 
-    /// Adds a cache point at the end of the last message of the user. The point comes before documents at the end,
-    /// because the API rejects a point after a document.
-    pub(crate) fn end_with(&mut self, point: CachePoint) {
-        let Some(turn) = self.turns.iter_mut().rfind(|turn| turn.role == "user") else {
+    /// Adds a cache point at the last place in the messages of the user that the model accepts. Adds nothing if there is
+    /// no such place, or if a point is already there.
+    pub(crate) fn end_with(&mut self, point: CachePoint, family: Family) {
+        let may_precede = |block: &Block<'_>| match family {
+            // Nova rejects a point after any other block, such as the result of a tool
+            // (<https://github.com/zeroclaw-labs/zeroclaw/issues/8720>).
+            Family::Nova | Family::Nova2 => block.is(&["text"]),
+            // The API rejects a point after a document.
+            _ => !block.is(&["document", "video"]),
+        };
+        let mut turns = self.turns.iter_mut().rev().filter(|turn| turn.role == "user");
+        let place = turns.find_map(|turn| {
+            let last = turn.content.iter().rposition(may_precede)?;
+            Some((last, &mut turn.content))
+        });
+        let Some((last, content)) = place else {
             return;
         };
-        let is_document = |block: &Block<'_>| block.is(&["document", "video"]);
-        if let Some(last) = turn.content.iter().rposition(|block| !is_document(block)) {
-            turn.content.insert(last + 1, Block::CachePoint(point));
+        let is_point = |at: usize| content.get(at).is_some_and(|it| it.is(&["cachePoint"]));
+        if !is_point(last) && !is_point(last + 1) {
+            content.insert(last + 1, Block::CachePoint(point));
         }
     }
 }

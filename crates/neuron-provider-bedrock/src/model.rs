@@ -2,6 +2,8 @@
 //!
 //! <https://docs.aws.amazon.com/bedrock/latest/userguide/models-supported.html>
 
+use std::sync::LazyLock;
+
 use neuron_types::ProviderError;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -34,6 +36,8 @@ pub(crate) enum Family {
     Grok,
     Kimi,
     Llama,
+    /// The models of Llama 4, which accept images in tool results.
+    Llama4,
     Mistral,
     /// Amazon's Nova models of the first generation.
     Nova,
@@ -48,11 +52,12 @@ pub(crate) enum Family {
 }
 
 /// Beginnings of names of models, with their families. The first matching row decides.
-const FAMILIES: [(&str, Family); 24] = [
+const FAMILIES: [(&str, Family); 25] = [
     ("anthropic.", Family::Claude),
     ("amazon.nova-2", Family::Nova2),
     ("amazon.nova", Family::Nova),
     ("deepseek.", Family::DeepSeek),
+    ("meta.llama4", Family::Llama4),
     ("meta.", Family::Llama),
     ("mistral.", Family::Mistral),
     ("moonshot.", Family::Kimi),
@@ -75,8 +80,16 @@ const FAMILIES: [(&str, Family); 24] = [
     ("upstage.", Family::Other),
 ];
 
-/// Beginnings of the names of Claude models that think by default.
-const THINKING: [&str; 2] = ["anthropic.claude-sonnet-5", "anthropic.claude-opus-5"];
+/// Beginnings of the names of Claude models that think by default. While they think with a budget, they reject a forced
+/// call, and while they think adaptively, they answer a forced call without thinking. Fable and Mythos always think, and
+/// reject forced calls since 5.1
+/// (<https://platform.claude.com/docs/en/models/fable-5-1/whats-new-fable-5-1#forced-tool-use-is-not-supported>).
+const THINKING: [&str; 4] = [
+    "anthropic.claude-fable",
+    "anthropic.claude-mythos",
+    "anthropic.claude-opus-5",
+    "anthropic.claude-sonnet-5",
+];
 
 /// A model, with the features that requests depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,13 +159,15 @@ impl<'a> Model<'a> {
         matches!(self.family, Family::Claude | Family::Qwen | Family::Glm | Family::Kimi)
     }
 
-    /// Returns `true` if the model accepts the tool choices `any` and `tool`.
+    /// Returns `true` if the model accepts the tool choices `any` and `tool`. GPT does according to
+    /// <https://github.com/langchain-ai/langchain-aws/pull/1268>.
     pub(crate) fn can_force_calls(self) -> bool {
         matches!(
             self.family,
             Family::Claude
                 | Family::Nova
                 | Family::Nova2
+                | Family::Gpt
                 | Family::Glm
                 | Family::Kimi
                 | Family::Grok
@@ -170,7 +185,7 @@ impl<'a> Model<'a> {
             | Family::Grok
             | Family::Kimi
             | Family::Qwen => DEFAULT_MAX_TOKENS,
-            Family::Llama => 2_048,
+            Family::Llama | Family::Llama4 => 2_048,
             _ => 4_000,
         }
     }
@@ -185,6 +200,18 @@ pub const DEFAULT_MAX_TOKENS: usize = 8_192;
 
 /// Regions before the names of models in inference profiles.
 const REGIONS: [&str; 10] = ["apac", "au", "ca", "eu", "global", "in", "jp", "uk", "us", "us-gov"];
+
+/// Returns the beginnings of the ids of Claude models that think by default, alone and with each region.
+pub(crate) fn thinking_models() -> &'static [&'static str] {
+    static MODELS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+        let in_region = |region: &str| {
+            // The list is created once, and `ForcedCalls` requires static texts.
+            THINKING.map(|name| -> &'static str { format!("{region}.{name}").leak() })
+        };
+        THINKING.into_iter().chain(REGIONS.into_iter().flat_map(in_region)).collect()
+    });
+    &MODELS
+}
 
 /// Returns the name of a model without the region of an inference profile.
 fn without_region(name: &str) -> &str {
@@ -232,8 +259,9 @@ mod tests {
             ("us-gov.anthropic.claude-sonnet-5-5", Family::Claude),
             (
                 &format!("{arn}inference-profile/us.meta.llama4-scout-17b-instruct-v1:0"),
-                Family::Llama,
+                Family::Llama4,
             ),
+            ("us.meta.llama3-2-90b-instruct-v1:0", Family::Llama),
             (&format!("{arn}custom-model/amazon.nova-lite-v1:0:300k/abc"), Family::Nova),
             (&format!("{arn}application-inference-profile/abc"), Family::Unknown),
             ("global.amazon.nova-2-lite-v1:0", Family::Nova2),

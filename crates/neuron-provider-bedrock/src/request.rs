@@ -22,7 +22,7 @@ use crate::messages::Conversation;
 use crate::model::{Family, Model};
 use crate::names::Names;
 use crate::thinking;
-use crate::tools::{ToolConfig, forbids_calls};
+use crate::tools::ToolConfig;
 
 /// Maximum number of output tokens of a response that is requested as a whole. No byte arrives until a whole response
 /// is complete, and the NAT gateways and load balancers of AWS close a connection that is idle for 350 seconds. Slow
@@ -98,7 +98,7 @@ pub(crate) fn write(
         ToolConfig::new(request, more_tools, model, &mut names, &conversation, &mut points)?;
     let system = system(request.system, leading, &mut points);
     if let Some(point) = points.last(request.cache) {
-        conversation.end_with(point);
+        conversation.end_with(point, model.family);
     }
     let mut fields_of_model = thinking::fields(request, model)?;
     let has_budget = matches!(request.thinking, Some(ThinkingConfig::Enabled { .. }));
@@ -106,7 +106,7 @@ pub(crate) fn write(
         // Claude rejects a budget until such a turn ends (<https://github.com/anomalyco/opencode/issues/3077>).
         fields_of_model.remove("thinking");
     }
-    if forbids_calls(request, model, tools.as_ref(), more_tools) {
+    if tools.as_ref().is_some_and(|tools| tools.forbids_calls) {
         fields_of_model.insert("tool_choice".to_owned(), json!({"type": "none"}));
     }
     let config = InferenceConfig::new(request, model, settings);

@@ -119,7 +119,7 @@ impl ResponseEnd {
             id: origin.request_id,
             // A prompt router chooses the model itself.
             model: invoked.unwrap_or(origin.model),
-            stop_reason: stop_reason(reason),
+            stop_reason: stop_reason(reason, &message),
             message: message.with_metadata(&self.metadata()),
             usage: self.usage.unwrap_or_default().into(),
         }
@@ -144,10 +144,12 @@ impl ResponseEnd {
     }
 }
 
-fn stop_reason(reason: &str) -> StopReason {
+/// Converts the stop reason of the API. The calls decide between the end of a turn and tool use, because some models
+/// send `end_turn` with calls, or `tool_use` without a call (<https://github.com/strands-agents/sdk-python/issues/1810>).
+fn stop_reason(reason: &str, message: &Message) -> StopReason {
     match reason {
-        "end_turn" => StopReason::EndTurn,
-        "tool_use" => StopReason::ToolUse,
+        "end_turn" | "tool_use" if message.tool_uses().next().is_some() => StopReason::ToolUse,
+        "end_turn" | "tool_use" => StopReason::EndTurn,
         "max_tokens" => StopReason::MaxTokens,
         "stop_sequence" => StopReason::StopSequence,
         "guardrail_intervened" | "content_filtered" => StopReason::ContentFilter,

@@ -99,19 +99,22 @@ impl<'a> ResultContent<'a> {
 }
 
 /// Returns `true` if the models accept a file within a tool result.
+///
+/// AWS names Claude and Nova for images
+/// (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolResultContentBlock.html>). Llama 4 accepts
+/// them too, and all other models reject them (<https://github.com/anomalyco/opencode/issues/49443>).
 fn is_inside(file: &Block<'_>, family: Family) -> bool {
     match (file, family) {
-        (_, Family::Claude | Family::Llama) => true,
-        (_, Family::Qwen | Family::Kimi) => false,
-        (Block::Document(_), family) => family == Family::Mistral,
-        (_, family) => family != Family::Mistral,
+        (_, Family::Claude | Family::Llama4) => true,
+        (Block::Document(_), family) => matches!(family, Family::Llama | Family::Mistral),
+        (_, family) => matches!(family, Family::Nova | Family::Nova2),
     }
 }
 
 /// Returns `true` if a message with tool results may also have this block.
 pub(crate) fn may_be_beside_results(block: &Block<'_>, family: Family) -> bool {
     match family {
-        Family::Llama | Family::Mistral | Family::Palmyra => false,
+        Family::Llama | Family::Llama4 | Family::Mistral | Family::Palmyra => false,
         Family::Claude => !block.is(&["document", "video"]),
         _ => true,
     }
@@ -157,10 +160,14 @@ mod tests {
         let files = [png(), pdf()];
         for (family, inside, following) in [
             (Family::Claude, json!([image, document]), json!([])),
-            (Family::Llama, json!([image, document]), json!([])),
+            (Family::Llama4, json!([image, document]), json!([])),
+            (Family::Llama, json!([note, document]), json!([image])),
             (Family::Nova, json!([image, note]), json!([document])),
-            (Family::Unknown, json!([image, note]), json!([document])),
-            (Family::Kimi, json!([note, note]), json!([image, document])),
+            (Family::Nova2, json!([image, note]), json!([document])),
+            (Family::Gpt, json!([note, note]), json!([image, document])),
+            (Family::Grok, json!([note, note]), json!([image, document])),
+            (Family::Other, json!([note, note]), json!([image, document])),
+            (Family::Unknown, json!([note, note]), json!([image, document])),
             (
                 Family::Mistral,
                 json!([{"json": {"output": "[the file follows]"}}, document]),

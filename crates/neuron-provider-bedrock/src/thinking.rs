@@ -89,7 +89,12 @@ pub(crate) fn fields(
         }
         // These models do not think, or only some of them do, and always.
         (
-            Family::Llama | Family::Mistral | Family::Nova | Family::Palmyra | Family::Other,
+            Family::Llama
+            | Family::Llama4
+            | Family::Mistral
+            | Family::Nova
+            | Family::Palmyra
+            | Family::Other,
             Wish::Off,
         ) => true,
         (_, wish) => wish == Wish::Default,

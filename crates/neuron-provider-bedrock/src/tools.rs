@@ -24,6 +24,12 @@ pub(crate) struct ToolConfig<'a> {
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Value>,
+    /// Set if the request must forbid calls, and the model has a setting for this.
+    ///
+    /// No other model than Claude has such a setting. A request to another model contains no tools, unless the
+    /// conversation has calls. Then the model may still call a tool.
+    #[serde(skip)]
+    pub(crate) forbids_calls: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -94,23 +100,9 @@ impl<'a> ToolConfig<'a> {
                 tools.push(Tool::called("unnamed"));
             }
         }
-        Ok(Some(Self { tools, tool_choice }))
+        let forbids_calls = model.family == Family::Claude && !may_call;
+        Ok(Some(Self { tools, tool_choice, forbids_calls }))
     }
-}
-
-/// Returns `true` if the request must forbid calls, and the model has a setting for this.
-///
-/// No other model than Claude has such a setting. A request to another model contains no tools, unless the conversation
-/// has calls. Then the model may still call a tool.
-pub(crate) fn forbids_calls(
-    request: RequestRef<'_>,
-    model: Model<'_>,
-    config: Option<&ToolConfig<'_>>,
-    more: &[Value],
-) -> bool {
-    let has_tools = !request.tools.is_empty() || !more.is_empty() || has_own_tools(request);
-    let is_forbidden = !has_tools || request.tool_choice == Some(&ToolChoice::None);
-    model.family == Family::Claude && is_forbidden && config.is_some()
 }
 
 /// Returns `true` if `toolConfig` in `extra` has tools. They replace the tools of the request.

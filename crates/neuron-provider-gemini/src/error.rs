@@ -186,6 +186,13 @@ mod tests {
                 "The request exceeds the maximum number of tokens allowed.",
                 "ContextWindowExceeded",
             ),
+            // https://github.com/google-gemini/gemini-cli/issues/19727
+            (
+                400,
+                "INVALID_ARGUMENT",
+                "Unable to submit request because the input token count is 1251952 but model only supports up to 1048576. Reduce the input token count and try again.",
+                "ContextWindowExceeded",
+            ),
             (
                 400,
                 "FAILED_PRECONDITION",

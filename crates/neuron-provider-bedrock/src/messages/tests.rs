@@ -1,9 +1,8 @@
 //! Tests of the conversation in a request. The server of `neuron-testing` must accept each conversation.
 
-use neuron_types::{
-    CacheControl, CompletionRequest, ContentItem, EmbeddedResource, ImageSource, RequestRef,
-    ThinkingConfig,
-};
+mod cache_points;
+
+use neuron_types::{ContentItem, EmbeddedResource, ImageSource, RequestRef, ThinkingConfig};
 
 use super::*;
 use crate::content::{Origin, Reader};
@@ -232,6 +231,29 @@ fn content_that_must_not_be_beside_results_follows_in_its_own_message() {
     check(CLAUDE, &messages(pdf()), separated(plain, with_text));
     let object = json!({"toolResult": {"toolUseId": "x", "content": [{"json": {"output": "1"}}]}});
     check(MISTRAL, &messages(text("b")), separated(object, json!([{"text": "b"}])));
+}
+
+/// The API rejects an image within the result: <https://github.com/anomalyco/opencode/issues/49443>.
+#[test]
+fn image_of_a_result_follows_the_results_for_most_models() {
+    let source = ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() };
+    let results = vec![
+        result("x", vec![item("1"), ContentItem::Image { source }]),
+        result("y", vec![item("2")]),
+    ];
+    let messages = [Message::user("hi"), assistant(vec![call("x"), call("y")]), user(results)];
+    let image = json!({"image": {"format": "png", "source": {"bytes": "aGk="}}});
+    let outcome =
+        |file: &Value| json!({"toolResult": {"toolUseId": "x", "content": [{"text": "1"}, file]}});
+    let note = json!({"text": "[the file follows]"});
+    for model in ["global.openai.gpt-6-sol", "us.xai.grok-4-6", "google.gemma-3-4b-it", "opaque"] {
+        let content = json!([outcome(&note), sent_result("y", "2"), image]);
+        assert_eq!(sent(model, &messages)[2]["content"], content, "{model}");
+    }
+    for model in [CLAUDE, NOVA, LLAMA] {
+        let content = json!([outcome(&image), sent_result("y", "2")]);
+        assert_eq!(sent(model, &messages)[2]["content"], content, "{model}");
+    }
 }
 
 #[test]
@@ -535,23 +557,6 @@ fn blocks_of_server_tools_return_to_their_family_and_are_never_declared() {
         assert_eq!(body["messages"][1]["content"], json!([{"text": "b"}]), "{model}");
         assert_eq!(body.get("toolConfig"), None);
     }
-}
-
-#[test]
-fn cache_point_comes_before_documents_at_the_end() {
-    let sent = |content: Vec<ContentBlock>| {
-        let request = CompletionRequest {
-            model: CLAUDE.into(),
-            messages: vec![user(content)],
-            ..Default::default()
-        };
-        let cache = Some(CacheControl { ttl: None });
-        let body = written(RequestRef { cache, ..request.view() }, Settings::default());
-        body["messages"][0]["content"].clone()
-    };
-    let point = json!({"cachePoint": {"type": "default"}});
-    assert_eq!(sent(vec![text("a"), pdf()]), json!([{"text": "a"}, point, sent_pdf(1)]));
-    assert_eq!(sent(vec![pdf(), text("a")]), json!([sent_pdf(1), {"text": "a"}, point]));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::*;
 
 pub(crate) const CLAUDE: &str = "us.anthropic.claude-sonnet-4-6";
 pub(crate) const NOVA: &str = "amazon.nova-pro-v1:0";
+pub(crate) const GPT: &str = "global.openai.gpt-6-sol";
 pub(crate) const LLAMA: &str = "us.meta.llama4-scout-17b-instruct-v1:0";
 pub(crate) const MISTRAL: &str = "mistral.mistral-large-2402-v1:0";
 
@@ -280,6 +281,9 @@ fn tool_choice_depends_on_the_family() {
         (CLAUDE, ToolChoice::Required, json!({"any": {}})),
         (CLAUDE, specific(), json!({"tool": {"name": "fs_read"}})),
         (NOVA, ToolChoice::Required, json!({"any": {}})),
+        (GPT, ToolChoice::Auto, json!({"auto": {}})),
+        (GPT, ToolChoice::Required, json!({"any": {}})),
+        (GPT, specific(), json!({"tool": {"name": "fs_read"}})),
         (MISTRAL, ToolChoice::Required, json!({"any": {}})),
         (MISTRAL, ToolChoice::Auto, json!(null)),
         (LLAMA, ToolChoice::Auto, json!(null)),

@@ -52,7 +52,6 @@ fn response_has_content_usage_and_the_id_of_the_request() {
 fn each_stop_reason_is_converted() {
     for (reason, expected) in [
         ("end_turn", StopReason::EndTurn),
-        ("tool_use", StopReason::ToolUse),
         ("max_tokens", StopReason::MaxTokens),
         ("stop_sequence", StopReason::StopSequence),
         ("guardrail_intervened", StopReason::ContentFilter),
@@ -63,6 +62,28 @@ fn each_stop_reason_is_converted() {
     ] {
         assert_eq!(read_json(&body(json!([]), reason)).unwrap().stop_reason, expected);
     }
+}
+
+/// Some models send `end_turn` with calls: <https://github.com/strands-agents/sdk-python/issues/644>.
+#[test]
+fn calls_decide_between_tool_use_and_the_end_of_the_turn() {
+    let call = json!({"toolUse": {"toolUseId": "x", "name": "look", "input": {}}});
+    let of_server = json!({"toolUse": {
+        "toolUseId": "s", "name": "nova_grounding", "input": {}, "type": "server_tool_use",
+    }});
+    for (content, expected) in [
+        (json!([{"text": "a"}, call]), StopReason::ToolUse),
+        (json!([{"text": "a"}]), StopReason::EndTurn),
+        (json!([of_server, {"text": "a"}]), StopReason::EndTurn),
+        (json!([]), StopReason::EndTurn),
+    ] {
+        for reason in ["end_turn", "tool_use"] {
+            let response = read_json(&body(content.clone(), reason)).unwrap();
+            assert_eq!(response.stop_reason, expected, "{reason} {content}");
+        }
+    }
+    let cut = read_json(&body(json!([call]), "max_tokens")).unwrap();
+    assert_eq!(cut.stop_reason, StopReason::MaxTokens);
 }
 
 #[test]

@@ -165,6 +165,18 @@ fn order_of_the_last_events_is_free() {
 }
 
 #[test]
+fn calls_decide_between_tool_use_and_the_end_of_the_turn() {
+    let text = delta(0, json!({"text": "a"}));
+    for reason in ["end_turn", "tool_use"] {
+        let end = [message_stop(reason), metadata()].concat();
+        let called = [text.clone(), call(1, "x"), stop(1), end.clone()].concat();
+        assert_eq!(read_stream(&called).unwrap().stop_reason, StopReason::ToolUse, "{reason}");
+        let said = [text.clone(), end].concat();
+        assert_eq!(read_stream(&said).unwrap().stop_reason, StopReason::EndTurn, "{reason}");
+    }
+}
+
+#[test]
 fn blocks_may_alternate_and_unknown_events_are_ignored() {
     let bytes = [
         event("newEvent", json!(7)),

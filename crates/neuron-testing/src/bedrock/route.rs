@@ -54,6 +54,16 @@ impl Route {
         known.map_or(Family::Other, |(_, family)| *family)
     }
 
+    /// Returns `true` if tool results may have images.
+    ///
+    /// Source: <https://github.com/anomalyco/opencode/issues/49443>.
+    pub(super) fn has_result_images(&self) -> bool {
+        match self.family() {
+            Family::Claude | Family::Nova | Family::Other => true,
+            family => family == Family::Llama && self.model.contains("meta.llama4"),
+        }
+    }
+
     /// Returns `true` if the path names a prompt in place of a model.
     pub(super) fn is_prompt(&self) -> bool {
         self.model.contains(":prompt/")
@@ -87,7 +97,8 @@ pub(super) enum Family {
     Nova,
     Palmyra,
     Qwen,
-    /// The open models of OpenAI and the models of AI21 and Cohere, which have no features that depend on the family.
+    /// The open models of OpenAI and the models of AI21, Cohere and Google, which have no features that depend on the
+    /// family.
     Plain,
     /// A model of an unknown vendor. It accepts the requests that any other family accepts.
     Other,
@@ -95,7 +106,7 @@ pub(super) enum Family {
 
 /// The family of each vendor. The names of vendors are part of the ids of models, of inference profiles and of most
 /// ARNs.
-const FAMILIES: [(&str, Family); 14] = [
+const FAMILIES: [(&str, Family); 15] = [
     ("anthropic.", Family::Claude),
     ("deepseek.", Family::DeepSeek),
     ("zai.", Family::Glm),
@@ -110,6 +121,7 @@ const FAMILIES: [(&str, Family); 14] = [
     ("openai.", Family::Gpt),
     ("ai21.", Family::Plain),
     ("cohere.", Family::Plain),
+    ("google.", Family::Plain),
 ];
 
 impl Family {
@@ -123,16 +135,17 @@ impl Family {
         matches!(self, Self::Llama | Self::Mistral | Self::Palmyra)
     }
 
-    /// Returns `true` if tool results may have images.
-    pub(super) fn has_result_images(self) -> bool {
-        !matches!(self, Self::Mistral | Self::Qwen | Self::Kimi)
-    }
-
     /// Returns `true` if `toolChoice` may have the field `choice`.
     pub(super) fn has_choice(self, choice: &str) -> bool {
         let has_all = matches!(
             self,
-            Self::Claude | Self::Nova | Self::Glm | Self::Kimi | Self::Grok | Self::Other
+            Self::Claude
+                | Self::Nova
+                | Self::Gpt
+                | Self::Glm
+                | Self::Kimi
+                | Self::Grok
+                | Self::Other
         );
         has_all || choice == "auto" || self == Self::Mistral && choice == "any"
     }

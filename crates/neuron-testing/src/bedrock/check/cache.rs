@@ -3,12 +3,14 @@
 use super::ApiError;
 use super::wording::{Object, of_the_model};
 use crate::bedrock::route::Family;
+use crate::shape::Problem;
 
 /// Maximum number of cache points in a request.
 const MOST: usize = 4;
 
 /// Checks that the model has a cache, and that a request has at most [`MOST`] cache points. Points with a lifetime of 1
-/// hour must come before points with a lifetime of 5 minutes, in the order of tools, system prompt and messages.
+/// hour must come before points with a lifetime of 5 minutes, in the order of tools, system prompt and messages. A point
+/// of Nova must follow a text.
 pub(super) fn check_cache_points(body: &Object<'_>, family: Family) -> Result<(), ApiError> {
     let tools = body.object("toolConfig").map(|config| config.objects("tools")).unwrap_or_default();
     let messages = body.objects("messages");
@@ -27,16 +29,21 @@ pub(super) fn check_cache_points(body: &Object<'_>, family: Family) -> Result<()
         return Ok(());
     }
     let is_long = |point: &&Object<'_>| point.str("ttl") == Some("1h");
-    let in_tools = points.iter().any(|point| point.path.starts_with("toolConfig"));
-    if !family.has_cache()
-        || family == Family::Nova && (in_tools || points.iter().any(|it| is_long(&it)))
-    {
+    if !family.has_cache() || family == Family::Nova && points.iter().any(|it| is_long(&it)) {
         return Err(ApiError::new(
             403,
             "AccessDeniedException",
             "You invoked an unsupported model or your request did not allow prompt caching. See \
              the documentation for more information.",
         ));
+    }
+    if family == Family::Nova {
+        // https://github.com/zeroclaw-labs/zeroclaw/issues/8720, https://github.com/danny-avila/LibreChat/issues/13838
+        let pairs = lists.iter().flat_map(|list| list.iter().zip(list.iter().skip(1)));
+        let mut misplaced = pairs.filter(|(block, next)| is_point(next) && !block.has("text"));
+        if let Some((_, point)) = misplaced.next() {
+            return Err(of_the_model(&point.error("cachePoint", Problem::Unknown).message));
+        }
     }
     if points.len() > MOST {
         return Err(of_the_model(&format!(

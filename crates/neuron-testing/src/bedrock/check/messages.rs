@@ -112,7 +112,7 @@ fn check_block(block: &Object<'_>, role: &str, route: &Route) -> Result<(), ApiE
         return Err(not_an_object(&call.at("input")));
     }
     if let Some(result) = block.object("toolResult") {
-        check_result(&result, role, route.family())?;
+        check_result(&result, role, route)?;
     }
     match block.object("reasoningContent") {
         Some(reasoning) => check_reasoning(&reasoning, route),
@@ -152,7 +152,7 @@ fn not_an_object(path: &str) -> ApiError {
 }
 
 /// Checks the status and the content of a tool result.
-fn check_result(result: &Object<'_>, role: &str, family: Family) -> Result<(), ApiError> {
+fn check_result(result: &Object<'_>, role: &str, route: &Route) -> Result<(), ApiError> {
     // A tool of the vendor's has its result in the message of its call.
     if role == "assistant" && !result.has("type") {
         return Err(invalid(format!(
@@ -167,7 +167,7 @@ fn check_result(result: &Object<'_>, role: &str, family: Family) -> Result<(), A
             result.path
         )));
     }
-    if result.has("status") && family == Family::Palmyra {
+    if result.has("status") && route.family() == Family::Palmyra {
         return Err(invalid(
             "This model doesn't support the status field. Remove status and try again.",
         ));
@@ -177,10 +177,10 @@ fn check_result(result: &Object<'_>, role: &str, family: Family) -> Result<(), A
         if item.str("text").is_some_and(str::is_empty) {
             return Err(of_the_model("messages: text content blocks must be non-empty"));
         }
-        if item.has("image") && !family.has_result_images() {
-            let what = "This model doesn't support the image field for toolResult content. Remove \
-                        image and try again.";
-            return Err(invalid(what));
+        if item.has("image") && !route.has_result_images() {
+            return Err(invalid(
+                "This model doesn't support the image field for user messages. Remove image and try again.",
+            ));
         }
     }
     Ok(())

@@ -257,7 +257,8 @@ fn valid_tools_are_accepted() {
     accepts(json!({"toolConfig": {"tools": [{"systemTool": {"name": "nova_grounding"}}]}}));
     for choice in [json!({"auto": {}}), json!({"any": {}}), json!({"tool": {"name": "now"}})] {
         accepts(chosen(choice.clone()));
-        accepts_at(NOVA, chosen(choice));
+        accepts_at(NOVA, chosen(choice.clone()));
+        accepts_at("global.openai.gpt-6-sol", chosen(choice));
     }
     accepts_at(LLAMA, chosen(json!({"auto": {}})));
     accepts_at(MISTRAL, chosen(json!({"any": {}})));

@@ -213,12 +213,17 @@ fn results_have_content_unless_they_succeeded() {
     );
     let image = json!([{"image": {"format": "png", "source": {"bytes": "AAAA"}}}]);
     accepts(results(image.clone(), "success"));
-    refuses_at(
-        MISTRAL,
-        results(image, "success"),
-        "This model doesn't support the image field for toolResult content. Remove image and try \
-         again.",
-    );
+    for model in [NOVA, LLAMA] {
+        accepts_at(model, results(image.clone(), "success"));
+    }
+    let others = ["meta.llama3-2-90b-instruct-v1%3A0", "google.gemma-3-4b-it", "us.xai.grok-4-6"];
+    for model in others.into_iter().chain([MISTRAL, "global.openai.gpt-6-sol"]) {
+        refuses_at(
+            model,
+            results(image.clone(), "success"),
+            "This model doesn't support the image field for user messages. Remove image and try again.",
+        );
+    }
     refuses_at(
         "writer.palmyra-x5-v1%3A0",
         results(json!([]), "success"),
@@ -347,7 +352,29 @@ fn some_models_have_no_cache() {
     accepts_at(NOVA, cached(None));
     let expected = "You invoked an unsupported model or your request did not allow prompt caching. \
                     See the documentation for more information.";
-    for (model, fields) in [(LLAMA, cached(None)), (NOVA, cached(Some("1h"))), (NOVA, tools)] {
+    for (model, fields) in [(LLAMA, cached(None)), (NOVA, cached(Some("1h")))] {
         fails_at(model, fields, 403, "AccessDeniedException", expected);
     }
+    nova_refuses_point(tools, "/toolConfig/tools/1");
+}
+
+#[track_caller]
+fn nova_refuses_point(fields: Value, place: &str) {
+    let expected = format!(
+        "The model returned the following errors: Malformed input request: #{place}: extraneous key \
+         [cachePoint] is not permitted, please reformat your input and try again."
+    );
+    refuses_at(NOVA, fields, &expected);
+}
+
+#[test]
+fn cache_point_of_nova_follows_a_text() {
+    let after = |block| after_calls(json!([result("a"), result("b"), block, point(None)]));
+    accepts_at(NOVA, after(text("Briefly.")));
+    let image = json!({"image": {"format": "png", "source": {"bytes": "AAAA"}}});
+    accepts_at(CLAUDE, after(image.clone()));
+    nova_refuses_point(after(image), "/messages/2/content/3");
+    let results = after_calls(json!([result("a"), result("b"), point(None)]));
+    accepts_at(CLAUDE, results.clone());
+    nova_refuses_point(results, "/messages/2/content/2");
 }
