@@ -56,6 +56,8 @@ const MAX_IDLE_BYTES: usize = 64 << 20;
 ///   response of the conversation reported them. Gemini leaves out the number if it is zero.
 /// - Failed and cancelled calls are ignored. The next call is compared with the call before them.
 /// - The first call of a conversation is never a miss, even if another conversation has the same system prompt.
+/// - Anthropic may remove tool results and thinking on its server. A miss after such an
+///   [edit](CacheMissCause::EditedByVendor) is usual.
 ///
 /// # Comparison
 ///
