@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use neuron_types::{
     CacheControl, CacheTtl, CompletionRequest, ContentBlock, ContextEdit, ContextManagement,
-    HistoryKey, HookScope, Message, OperationKind, Outcome, RequestRef, Role, SystemBlock,
-    SystemPrompt, TokenUsage, ToolChoice, ToolDefinition, UsageIteration,
+    HistoryKey, HookScope, Message, OperationKind, Outcome, RequestRef, Role, SEARCH_TOOLS,
+    SystemBlock, SystemPrompt, TokenUsage, ToolChoice, ToolDefinition, UsageIteration,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -161,6 +161,21 @@ fn prefix_has_no_breakpoints_and_no_marks() {
         String::from_utf8(json).unwrap(),
         r#"{"tools":[{"name":"a","description":"d","input_schema":{"type":"object"}}],"system":["s"],"settings":{"tool_choice":{"type":"auto"}},"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}"#
     );
+}
+
+/// Regression test. Before the fix, a change of the deferred tools was a change of `search_tools`, and the prefix
+/// contained their definitions.
+#[test]
+fn prefix_has_no_deferred_tools() {
+    let requests = ["old", "new"].map(|description| {
+        let search = tool(SEARCH_TOOLS, "d").with_deferred_tools(&[tool("a", description)]);
+        let messages = vec![Message::user("hi")];
+        CompletionRequest { messages, tools: vec![tool("b", "d"), search], ..Default::default() }
+    });
+    let [previous, next] = requests.each_ref().map(|request| Prefix::of(request.view()).unwrap());
+    assert_eq!(previous.json(), next.json());
+    let followed = previous.follow(requests[1].view()).unwrap();
+    assert!(matches!(followed, Followed::Extended { .. }), "{followed:?}");
 }
 
 #[test]
