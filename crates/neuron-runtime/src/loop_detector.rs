@@ -46,9 +46,10 @@ use step::Steps;
 /// # Warning
 ///
 /// The warning is a system message at the end of the conversation, like the texts of an [`Injector`]. It names the
-/// tools and the count, and tells the model what to do instead. It is repeated with each further repetition until the
-/// run ends. Earlier messages do not change, so the provider's cache stays valid. The warning does not quote arguments,
-/// because a model may have copied them from an untrusted text. It is also logged with `tracing::warn!`.
+/// tools, and tells the model what to do instead. It is repeated with each further repetition until the run ends, and a
+/// compaction keeps only the last of equal warnings. Earlier messages do not change, so the provider's cache stays
+/// valid. The warning does not quote arguments, because a model may have copied them from an untrusted text. It is also
+/// logged with `tracing::warn!`.
 ///
 /// # End of the run
 ///

@@ -13,6 +13,9 @@ const MAX_ARGUMENTS: usize = 200;
 
 /// Returns the warning for the model. `end` is the count at which the run ends, if it ends.
 ///
+/// The warnings of one loop have the same text. A compaction keeps only the newest of equal reminders, so many
+/// repetitions do not fill the conversation.
+///
 /// The text has no arguments, and no name of a tool that does not exist. A model may have copied them from an untrusted
 /// text, and models trust system messages more than other messages.
 pub(super) fn warning(
@@ -26,17 +29,15 @@ pub(super) fn warning(
         false => "an unknown tool".to_owned(),
     };
     let calls = calls(found, steps);
-    let (count, is_one) = (found.count, calls.len() == 1);
+    let is_one = calls.len() == 1;
     let names = listed(calls.iter().map(name));
     let (call, result) = if is_one { ("this call", "result") } else { ("these calls", "results") };
     let what = match (found.pattern, is_one) {
         (Pattern::NoProgress, _) => {
-            format!(
-                "Your calls of {names} returned the same {result} in {count} responses in a row"
-            )
+            format!("Your calls of {names} returned the same {result} several times in a row")
         }
-        (_, true) => format!("You called {names} {count} times in a row with the same arguments"),
-        (_, false) => format!("You made the same calls of {names} {count} times in a row"),
+        (_, true) => format!("You called {names} several times in a row with the same arguments"),
+        (_, false) => format!("You made the same calls of {names} several times in a row"),
     };
     let advice = match found.pattern {
         Pattern::SameResults if is_one => format!(
@@ -55,7 +56,8 @@ pub(super) fn warning(
             ". Other arguments do not help. Try another tool or another approach".to_owned()
         }
     };
-    let end = end.map(|end| format!(" The run ends when the count reaches {}.", end.max(2)));
+    let end =
+        end.map(|end| format!(" The run ends when this happens {} times in a row.", end.max(2)));
     let end = end.unwrap_or_default();
     format!("{what}{advice}, or give your final answer and say what is missing.{end}")
 }
