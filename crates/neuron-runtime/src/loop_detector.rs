@@ -67,6 +67,9 @@ use step::Steps;
 /// detector with the other hooks, and each run counts its own calls. If the run of a sub-agent ends, the calling run ends
 /// with the same error.
 ///
+/// The [`read_only_hint`](neuron_types::ToolAnnotations::read_only_hint) of a deferred tool is not in the conversation.
+/// If such a tool may be removed before a durable run is replayed, pass its name to [`read_only`](Self::read_only).
+///
 /// A check compares the last response with the three before it, without the responses that make no calls or only calls of
 /// exempt tools. Only if they are the same does it read further back, to the first response that differs. A last response
 /// that makes only calls of exempt tools is not checked, so polling for a long time is cheap. If a run repeats its calls

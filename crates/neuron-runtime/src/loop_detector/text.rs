@@ -17,16 +17,18 @@ const MAX_ARGUMENTS: usize = 200;
 /// repetitions do not fill the conversation.
 ///
 /// The text has no arguments, and no name of a tool that does not exist. A model may have copied them from an untrusted
-/// text, and models trust system messages more than other messages.
+/// text, and models trust system messages more than other messages. A tool exists if it is in the requests, or if its
+/// call succeeded. The list of deferred tools is not read, because a durable run may replay after it has changed.
 pub(super) fn warning(
     found: Found,
     end: Option<usize>,
     steps: &mut Steps<'_>,
     tools: RunTools<'_>,
 ) -> String {
-    let name = |call: &Call<'_>| match tools.get(call.name).is_some() {
+    let is_visible = |call: &Call<'_>| tools.visible.iter().any(|tool| tool.name == call.name);
+    let name = |call: &Call<'_>| match is_visible(call) || call.succeeded() {
         true => format!("`{}`", call.name),
-        false => "an unknown tool".to_owned(),
+        false => "a tool".to_owned(),
     };
     let calls = calls(found, steps);
     let is_one = calls.len() == 1;
