@@ -15,7 +15,7 @@ use neuron_types::{
 };
 
 use found::{Found, Pattern};
-use step::Steps;
+use step::{Step, Steps};
 
 /// Warns a model that repeats its tool calls without progress, and then ends the run. Add it to the agent as a hook.
 ///
@@ -255,21 +255,27 @@ impl LoopDetector {
 
     fn repeated(&self, steps: &mut Steps<'_>) -> Option<Found> {
         let is_on = self.repeated_calls != LoopThresholds::NEVER;
-        is_on.then(|| found::repetition(steps, Pattern::SameResults))?
+        let is_same = Step::has_calls_and_results_of;
+        is_on.then(|| found::repetition(steps, Pattern::SameResults, is_same))?
     }
 
     fn changing(&self, steps: &mut Steps<'_>) -> Option<Found> {
         let is_on = self.changing_results != LoopThresholds::NEVER;
-        is_on.then(|| found::repetition(steps, Pattern::AnyResults))?
+        is_on.then(|| found::repetition(steps, Pattern::AnyResults, Step::has_calls_of))?
     }
 
-    fn stale(&self, steps: &mut Steps<'_>, tools: RunTools<'_>) -> Option<Found> {
+    fn stale<'a>(&self, steps: &mut Steps<'a>, tools: RunTools<'_>) -> Option<Found> {
         let only_reads = |name: &str| {
             let hint = tools.get(name).and_then(|tool| tool.annotations?.read_only_hint);
             hint == Some(true) || self.read_only.contains(name)
         };
+        let is_same = |newer: &Step<'a>, older: &Step<'a>| {
+            newer.has_results_of(older)
+                && newer.changes_nothing(only_reads)
+                && older.changes_nothing(only_reads)
+        };
         let is_on = self.no_progress != LoopThresholds::NEVER;
-        is_on.then(|| found::no_progress(steps, only_reads))?
+        is_on.then(|| found::repetition(steps, Pattern::NoProgress, is_same))?
     }
 }
 
