@@ -8,7 +8,7 @@ use futures_core::Stream;
 use neuron_types::{AnswerMetadata, AnswerRoute, Message, ProviderError, StreamEvent};
 use tracing::Span;
 
-use crate::open_stream::{OpenStream, provider_error};
+use crate::open_stream::OpenStream;
 use crate::shared::Shared;
 
 /// The events of the route that answers, with the route in the metadata of the message.
@@ -76,7 +76,7 @@ impl Stream for RoutedStream {
                 this.end(None);
             }
             Some(StreamEvent::Error(error)) => {
-                let error = provider_error(error.clone());
+                let error = error.clone().into();
                 this.end(Some(&error));
             }
             None if this.is_complete => this.end(None),

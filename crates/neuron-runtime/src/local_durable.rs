@@ -107,18 +107,10 @@ impl<P: Provider> LocalDurableContext<P> {
             let Some(event) = event else {
                 return Ok(end.finish()?);
             };
-            // A provider can mark an error in a stream as final. All other stream errors are retryable.
-            let is_final = matches!(&event, StreamEvent::Error(error) if error.is_final());
-            match end.take(event) {
-                Ok(Progress::Done(response)) => return Ok(*response),
-                Ok(Progress::Event(Some(delta))) => sink.send(delta).await,
-                Ok(_) => {}
-                Err(error) => {
-                    return Err(FailedAttempt {
-                        may_pass: !is_final,
-                        ..FailedAttempt::from(error)
-                    });
-                }
+            match end.take(event)? {
+                Progress::Done(response) => return Ok(*response),
+                Progress::Event(Some(delta)) => sink.send(delta).await,
+                _ => {}
             }
         }
     }
