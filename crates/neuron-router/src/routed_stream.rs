@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use neuron_types::{AnswerMetadata, AnswerRoute, Message, ProviderError, StreamEvent};
+use neuron_types::{AnswerMetadata, AnswerRoute, ProviderError, StreamEvent};
 use tracing::Span;
 
 use crate::open_stream::OpenStream;
@@ -37,11 +37,6 @@ impl RoutedStream {
         Self { stream, shared, index, metadata, is_complete: false, span: Some(span) }
     }
 
-    fn add_metadata(&self, message: &mut Message) {
-        let plain = Message { role: message.role, content: std::mem::take(&mut message.content) };
-        *message = plain.with_metadata(&self.metadata);
-    }
-
     /// Ends the span of the route. If the stream broke, pauses the route, so that a retry prefers another route.
     fn end(&mut self, error: Option<&ProviderError>) {
         let Some(span) = self.span.take() else {
@@ -68,11 +63,11 @@ impl Stream for RoutedStream {
         });
         match &mut event {
             Some(StreamEvent::MessageComplete(message)) => {
-                this.add_metadata(message);
+                message.add_metadata(&this.metadata);
                 this.is_complete = true;
             }
             Some(StreamEvent::ResponseComplete(response)) => {
-                this.add_metadata(&mut response.message);
+                response.message.add_metadata(&this.metadata);
                 this.end(None);
             }
             Some(StreamEvent::Error(error)) => {
