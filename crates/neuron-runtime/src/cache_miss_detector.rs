@@ -72,9 +72,8 @@ const MAX_IDLE_BYTES: usize = 64 << 20;
 /// | `messages` | `role` and `content` of each message, as in a stored conversation |
 ///
 /// Left out are cache breakpoints, other settings, and marker blocks such as the metadata of a response, because they
-/// do not change what vendors cache. The definitions of [deferred tools](neuron_types::RequestRef::deferred_tools) are
-/// left out too. OpenAI has their names and descriptions in the prompt, so their change is reported as
-/// [`Evicted`](CacheMissCause::Evicted). The order of the fields in a JSON value counts.
+/// do not change what vendors cache. Tools that a vendor [searches](neuron_types::RequestRef::deferred_tools) are left
+/// out too, except their names and descriptions for OpenAI. The order of the fields in a JSON value counts.
 ///
 /// A changed request is only reported if the call also read too few tokens. The cause is then the first change, even if
 /// the vendor ignores it.

@@ -211,8 +211,7 @@ fn write_head(out: &mut impl Write, request: RequestRef<'_>) -> serde_json::Resu
         out.write_all(text.as_bytes()).map_err(serde_json::Error::io)
     };
     text("{\"tools\":", out)?;
-    // The model of a vendor with its own search does not read the deferred definitions from the prefix.
-    serde_json::to_writer(&mut *out, &Tools(&request.tools_without_deferred()))?;
+    serde_json::to_writer(&mut *out, &Tools(request.tools))?;
     text(",\"system\":", out)?;
     serde_json::to_writer(&mut *out, &System(request.system))?;
     text(",\"settings\":", out)?;

@@ -110,6 +110,8 @@ impl CallScope {
         key: RunKey,
         request: RequestRef<'_>,
     ) -> Option<Self> {
+        let tools = vendor::tools_in_prompt(scope.provider, request);
+        let request = RequestRef { tools: &tools, ..request };
         let (previous, is_compacted) = detector.shared.lock().take(&key);
         let open = match previous {
             None => OpenCall::First(Prefix::of(request).ok()?),

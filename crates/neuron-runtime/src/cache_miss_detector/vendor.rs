@@ -1,10 +1,11 @@
 //! The rules by which vendors cache prompts.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use neuron_types::{
     CacheControl, CacheTtl, ContentBlock, ContextEdit, Message, RequestRef, Role, SystemPrompt,
-    TokenUsage,
+    TokenUsage, ToolDefinition,
 };
 use serde_json::Value;
 
@@ -68,6 +69,24 @@ impl Pass {
 /// Returns `true` if the vendor caches only what a cache breakpoint marks.
 pub(super) fn needs_breakpoints(provider: &str) -> bool {
     matches!(provider, "anthropic" | "aws.bedrock")
+}
+
+/// Returns the tools whose definitions are in the vendor's prompt. Of the tools that it searches, OpenAI has the names
+/// and descriptions in the prompt. Anthropic has nothing of them there.
+///
+/// - <https://developers.openai.com/api/docs/guides/tools-tool-search>
+/// - <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>
+pub(super) fn tools_in_prompt<'a>(
+    provider: &str,
+    request: RequestRef<'a>,
+) -> Cow<'a, [ToolDefinition]> {
+    let tools = request.tools_without_deferred();
+    if !matches!(provider, "openai" | "azure.ai.openai") || matches!(tools, Cow::Borrowed(_)) {
+        return tools;
+    }
+    let deferred = request.deferred_tools().into_iter();
+    let named = deferred.map(|tool| ToolDefinition { input_schema: Value::Null, ..tool });
+    tools.into_owned().into_iter().chain(named).collect()
 }
 
 /// Returns the number of cache breakpoints in a request.
