@@ -98,8 +98,10 @@ impl Catalog {
 
     /// Sets the price of a model. Its limits stay as they are. Adds the model if it is unknown.
     ///
-    /// The price of a model's name without a date is also the price of its snapshots. The price of a snapshot applies to
-    /// this snapshot only.
+    /// The price applies to all names that the catalogue lists for the model. The price of a name without a date also
+    /// applies to snapshots that the catalogue does not list. A snapshot that the catalogue lists as a model of its own
+    /// keeps its price, for example `gpt-4o-2024-05-13`. The price of a snapshot that is not listed applies to this
+    /// snapshot only.
     #[must_use]
     pub fn with_price(self, vendor: &str, model: &str, price: impl Into<Price>) -> Self {
         let known = self.model(vendor, model).cloned();
@@ -168,7 +170,8 @@ impl Catalog {
         static FREE: Price = Price::FREE;
         let found = self.model(vendor, model).and_then(|model| model.price_on(self.day));
         // The cloud's models have names such as `gpt-oss:120b-cloud`.
-        let is_local = names::vendor(vendor) == "ollama" && !model.ends_with("cloud");
+        let is_cloud = model.trim().to_ascii_lowercase().ends_with("cloud");
+        let is_local = names::vendor(vendor) == "ollama" && !is_cloud;
         found.or_else(|| is_local.then_some(&FREE)).ok_or_else(|| UnknownPrice::new(vendor, model))
     }
 

@@ -19,7 +19,8 @@ use crate::calibrated_estimate::CalibratedEstimate;
 /// Put cheap strategies first. For example, it is often enough to clear old tool results.
 ///
 /// The result of a strategy that does not shorten the conversation is discarded. If a strategy fails, its error is
-/// logged and the next strategy is applied. The first error is returned only if no strategy had an effect.
+/// logged and the next strategy is applied. The first error is returned only if no strategy had an effect. Its
+/// [usage](ContextError::usage) has the tokens of all strategies.
 ///
 /// # Example
 ///
@@ -157,10 +158,7 @@ impl ContextStrategy for CompositeStrategy {
         }
         match failure {
             // Report the tokens that all strategies used in the error.
-            Some(ContextError::InvalidSummary { reason, .. }) if !had_effect => {
-                Err(ContextError::InvalidSummary { reason, usage: Box::new(usage) })
-            }
-            Some(error) if !had_effect => Err(error),
+            Some(error) if !had_effect => Err(error.with_usage(usage)),
             _ => Ok((messages.into_owned(), usage)),
         }
     }

@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use neuron_runtime::{LocalDurableContext, StepRecord, ToolRequest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentPath, Durability, DurableAgent, DurableContext, DurableError, Provider, Start,
-    ToolContext, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput, ToolSet, UsageMeter,
+    Durability, DurableAgent, DurableContext, DurableError, Provider, Start, ToolContext, ToolDyn,
+    ToolEffect, ToolError, ToolInvocation, ToolOutput, ToolSet, UsageMeter,
 };
 use restate_sdk::context::Context;
 use restate_sdk::errors::{HandlerResult, TerminalError};
@@ -145,7 +145,8 @@ impl<P: Provider> Host<P> {
         ctx: Context<'_>,
         request: ToolRequest,
     ) -> HandlerResult<Written> {
-        let place = self.tools_of(&request)?;
+        // Restate retries the call until a deployed version has all agents around it.
+        let place = request.place(Some(&*self.agent), self.tools.clone())?;
         let journal = Journal::new(&ctx);
         let mut code = failure::FAILED;
         let ran = match self.may_run(&journal, &request).await {
@@ -193,7 +194,7 @@ impl<P: Provider> Host<P> {
     ) -> HandlerResult<Written> {
         // Restate cancels this invocation directly. A cancellation token would drop the agent's steps, and the agent's
         // own tool calls would not be cancelled.
-        let (tools, tool_ctx) = self.tools_of(&request)?;
+        let (tools, tool_ctx) = request.place(Some(&*self.agent), self.tools.clone())?;
         let tool = tools.get(&request.call.name);
         let Some(agent) = tool.as_deref().and_then(ToolDyn::agent) else {
             let text = format!(
@@ -225,23 +226,6 @@ impl<P: Provider> Host<P> {
             return Err(TerminalError::new_with_code(failure::FAILED, text).into());
         }
         Ok(Written(self.record(&request, result, &tool_ctx.usage)?.into()))
-    }
-
-    /// Returns the tool set that has the called tool, and the context of the call.
-    ///
-    /// The call may belong to a nested agent, at any depth. Returns an error if an agent around the call is missing in
-    /// the deployed service. Restate then retries the call until a deployed version has the agent.
-    fn tools_of(&self, request: &ToolRequest) -> HandlerResult<(Arc<dyn ToolSet>, ToolContext)> {
-        let mut ctx = request.context();
-        self.agent.extend_context(&mut ctx);
-        let mut tools: Arc<dyn ToolSet> = self.tools.clone();
-        let found = AgentPath::find(&request.agents, tools.clone(), |agent| {
-            agent.extend_context(&mut ctx)
-        })?;
-        if let Some(agent) = found.as_deref().and_then(ToolDyn::agent) {
-            tools = agent.tools();
-        }
-        Ok((tools, ctx))
     }
 
     /// Runs a tool, and returns the record of its result as JSON.

@@ -223,10 +223,7 @@ impl Journal {
         &self,
         work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
     ) -> Result<T, DurableError> {
-        let work = placed(self.place.clone(), of_step(self.state().has_ended, work));
-        let done = self.database.write(work).await?;
-        self.state().has_ended = false;
-        Ok(done)
+        self.commit_step(true, work).await
     }
 
     /// Writes a step as [`write_step`](Self::write_step) does, but without a sync. A power failure may undo the write.
@@ -234,8 +231,19 @@ impl Journal {
         &self,
         work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
     ) -> Result<T, DurableError> {
+        self.commit_step(false, work).await
+    }
+
+    async fn commit_step<T: Send + 'static>(
+        &self,
+        is_synced: bool,
+        work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
+    ) -> Result<T, DurableError> {
         let work = placed(self.place.clone(), of_step(self.state().has_ended, work));
-        let done = self.database.write_unsynced(work).await?;
+        let done = match is_synced {
+            true => self.database.write(work).await?,
+            false => self.database.write_unsynced(work).await?,
+        };
         self.state().has_ended = false;
         Ok(done)
     }

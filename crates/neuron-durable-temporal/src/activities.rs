@@ -12,8 +12,8 @@ use neuron_runtime::{Asked, StepRecord, ToolRequest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentPath, AgentTool, BoxedProvider, CacheControl, CompletionRequest,
-    CompletionResponse, DurableAgent, DurableError, Provider, ProviderError, RequestRef,
-    ToolContext, ToolDyn, ToolError, ToolOutput, ToolSet,
+    CompletionResponse, DurableAgent, DurableError, Provider, ProviderError, RequestRef, ToolDyn,
+    ToolError, ToolOutput,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -206,7 +206,7 @@ impl AgentActivities {
     ) -> Result<Json<StepRecord<ToolOutput>>, ActivityError> {
         let request = request.read().map_err(|error| broken(&error))?;
         let _heartbeat = Heartbeat::start(&ctx);
-        let found = called(&request, self.agent.as_deref(), self.tools.clone());
+        let found = request.place(self.agent.as_deref(), self.tools.clone());
         let (tools, tool_ctx) = found.map_err(|error| broken(&error))?;
         let token = tool_ctx.cancellation_token.clone();
         // If this future is dropped early, the guard cancels the token for tasks that the tool has spawned.
@@ -251,27 +251,6 @@ impl fmt::Debug for AgentActivities {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the tools of the agent that makes a tool call, and the context for the call.
-///
-/// The calling agent is `agent` or an agent nested inside it. `tools` are the tools of `agent`. Returns an error if
-/// they do not contain the nested agents of the request.
-pub(crate) fn called(
-    request: &ToolRequest,
-    agent: Option<&dyn DurableAgent>,
-    mut tools: Arc<dyn ToolSet>,
-) -> Result<(Arc<dyn ToolSet>, ToolContext), DurableError> {
-    let mut ctx = request.context();
-    if let Some(agent) = agent {
-        agent.extend_context(&mut ctx);
-    }
-    let found =
-        AgentPath::find(&request.agents, tools.clone(), |agent| agent.extend_context(&mut ctx))?;
-    if let Some(agent) = found.as_deref().and_then(ToolDyn::agent) {
-        tools = agent.tools();
-    }
-    Ok((tools, ctx))
 }
 
 /// Waits for `work`. Returns `None` if the server cancels the activity first.

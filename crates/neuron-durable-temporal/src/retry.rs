@@ -49,7 +49,7 @@ pub(crate) fn another_model_call(
     attempt: u32,
 ) -> Option<ApplicationFailure> {
     let policy = policy.filter(|policy| allows(policy, error.kind(), attempt))?;
-    if !error.is_retryable() && !matches!(error, ProviderError::StreamError(_)) {
+    if !error.is_retryable_from_start() {
         return None;
     }
     let wait = error.retry_after();

@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_sdk::{WorkflowContext, WorkflowResult, WorkflowTermination};
 
-use crate::activities::called;
 use crate::agent_version::AgentVersion;
 use crate::context::{keep_answers, stall};
 use crate::json::Json;
@@ -101,7 +100,7 @@ impl SubAgentWorkflow {
         let request =
             read.map_err(|error| failed("Input", format!("the call cannot be read: {error}")))?;
         let (place, options) = ctx.state(|state| {
-            let place = called(&request, Some(&*state.agent), state.tools.clone());
+            let place = request.place(Some(&*state.agent), state.tools.clone());
             (place, state.options.clone())
         });
         let version = input.read_as::<Pin>().and_then(|pin| pin.agent_version.check(&options));

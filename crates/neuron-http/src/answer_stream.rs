@@ -1,15 +1,15 @@
 //! Decodes a vendor's bytes into the event stream of a response ([`AnswerStream`]).
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::{fmt, mem};
 
 use bytes::Bytes;
 use futures_core::Stream;
 use neuron_types::{
-    AnswerMetadata, CompletionResponse, Message, ProviderError, StreamEvent, StreamHandle,
-    StreamReceiver, WasmCompatSend,
+    AnswerMetadata, CompletionResponse, ProviderError, StreamEvent, StreamHandle, StreamReceiver,
+    WasmCompatSend,
 };
 
 use crate::{Body, Framing, Secret};
@@ -104,8 +104,7 @@ impl<B, A: Decoder> AnswerStream<B, A> {
                 StreamEvent::ResponseComplete(response) => &mut response.message,
                 _ => continue,
             };
-            let plain = Message { role: message.role, content: mem::take(&mut message.content) };
-            *message = plain.with_metadata(&self.metadata);
+            message.add_metadata(&self.metadata);
         }
     }
 

@@ -16,14 +16,11 @@ pub(crate) fn falls_back(error: &ProviderError, is_authentication_allowed: bool)
 
 /// Returns `true` if the error says that the route does not work at present, for any request.
 pub(crate) fn is_outage(error: &ProviderError) -> bool {
-    error.is_retryable()
+    // A key that was rejected is rejected for the next request too.
+    error.is_retryable_from_start()
         || matches!(
             error,
-            ProviderError::InsufficientResources(_)
-                // A key that was rejected is rejected for the next request too.
-                | ProviderError::Authentication(_)
-                // The connection was lost within the response.
-                | ProviderError::StreamError(_)
+            ProviderError::InsufficientResources(_) | ProviderError::Authentication(_)
         )
 }
 

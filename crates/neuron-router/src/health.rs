@@ -51,14 +51,12 @@ impl Health {
 
     /// Returns the rest of the delay that the vendor requested. Returns `None` if the route may be called.
     pub(crate) fn delay(&self, index: usize, now: Instant) -> Option<Duration> {
-        let left = self.lock().get(index)?.retry_at?.saturating_duration_since(now);
-        Some(left).filter(|left| !left.is_zero())
+        rest(self.lock().get(index)?.retry_at, now)
     }
 
     /// Returns the rest of the route's cooling-off time. Returns `None` if the route does not cool off.
     pub(crate) fn cooling(&self, index: usize, now: Instant) -> Option<Duration> {
-        let left = self.lock().get(index)?.cool_until?.saturating_duration_since(now);
-        Some(left).filter(|left| !left.is_zero())
+        rest(self.lock().get(index)?.cool_until, now)
     }
 
     /// Pauses a route whose call failed, if the error is about the route and not about the request.
@@ -106,6 +104,12 @@ impl Health {
     fn lock(&self) -> MutexGuard<'_, Vec<RouteHealth>> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the time until `end`. Returns `None` if it is over.
+fn rest(end: Option<Instant>, now: Instant) -> Option<Duration> {
+    let left = end?.saturating_duration_since(now);
+    (!left.is_zero()).then_some(left)
 }
 
 impl RouteHealth {

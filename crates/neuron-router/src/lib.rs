@@ -65,8 +65,8 @@
 //!
 //! # Errors
 //!
-//! The error of a call lists the routes that were called, with their errors, and those that were not called, with the
-//! reason.
+//! The error of a call lists the routes that were called, with their errors. It also lists the routes that were not
+//! called, with the reason, unless an error without a next route ended the call.
 //!
 //! - If a retry may succeed, the error is retryable. It is a `ServiceUnavailable` with the shortest delay that the
 //!   vendors requested. If a call may have used tokens, it is a `Network` error, whose source is a [`RoutesFailed`].

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use neuron_types::{ProviderError, StreamError, StreamEvent, StreamHandle, StreamReceiver};
+use neuron_types::{ProviderError, StreamEvent, StreamHandle, StreamReceiver};
 
 /// A stream that was read up to its first content.
 pub(crate) struct OpenStream {
@@ -23,7 +23,7 @@ pub(crate) async fn open(handle: StreamHandle) -> Result<OpenStream, ProviderErr
     let (mut events, mut held) = (handle.receiver, VecDeque::new());
     while let Some(event) = events.recv().await {
         match event {
-            StreamEvent::Error(error) => return Err(provider_error(error)),
+            StreamEvent::Error(error) => return Err(error.into()),
             event => {
                 let has_content = has_content(&event);
                 held.push_back(event);
@@ -47,14 +47,6 @@ fn has_content(event: &StreamEvent) -> bool {
     }
 }
 
-/// Converts the error of a stream, like the agent loop. A final error must not look as if a retry could succeed.
-pub(crate) fn provider_error(error: StreamError) -> ProviderError {
-    match error.is_final() {
-        true => ProviderError::Other(Box::new(error)),
-        false => error.into(),
-    }
-}
-
 impl Stream for OpenStream {
     type Item = StreamEvent;
 
@@ -68,7 +60,7 @@ impl Stream for OpenStream {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{CompletionResponse, Message, StopReason, TokenUsage};
+    use neuron_types::{CompletionResponse, Message, StopReason, StreamError, TokenUsage};
 
     use super::*;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use neuron_types::{AnswerMetadata, AnswerRoute, Message, ProviderError, StreamEvent};
+use neuron_types::{AnswerMetadata, AnswerRoute, ProviderError, StreamEvent};
 use tracing::Span;
 
-use crate::open_stream::{OpenStream, provider_error};
+use crate::open_stream::OpenStream;
 use crate::shared::Shared;
 
 /// The events of the route that answers, with the route in the metadata of the message.
@@ -37,11 +37,6 @@ impl RoutedStream {
         Self { stream, shared, index, metadata, is_complete: false, span: Some(span) }
     }
 
-    fn add_metadata(&self, message: &mut Message) {
-        let plain = Message { role: message.role, content: std::mem::take(&mut message.content) };
-        *message = plain.with_metadata(&self.metadata);
-    }
-
     /// Ends the span of the route. If the stream broke, pauses the route, so that a retry prefers another route.
     fn end(&mut self, error: Option<&ProviderError>) {
         let Some(span) = self.span.take() else {
@@ -68,15 +63,15 @@ impl Stream for RoutedStream {
         });
         match &mut event {
             Some(StreamEvent::MessageComplete(message)) => {
-                this.add_metadata(message);
+                message.add_metadata(&this.metadata);
                 this.is_complete = true;
             }
             Some(StreamEvent::ResponseComplete(response)) => {
-                this.add_metadata(&mut response.message);
+                response.message.add_metadata(&this.metadata);
                 this.end(None);
             }
             Some(StreamEvent::Error(error)) => {
-                let error = provider_error(error.clone());
+                let error = error.clone().into();
                 this.end(Some(&error));
             }
             None if this.is_complete => this.end(None),

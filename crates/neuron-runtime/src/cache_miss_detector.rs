@@ -56,6 +56,8 @@ const MAX_IDLE_BYTES: usize = 64 << 20;
 ///   response of the conversation reported them. Gemini leaves out the number if it is zero.
 /// - Failed and cancelled calls are ignored. The next call is compared with the call before them.
 /// - The first call of a conversation is never a miss, even if another conversation has the same system prompt.
+/// - Anthropic may remove tool results and thinking on its server. A miss after such an
+///   [edit](CacheMissCause::EditedByVendor) is usual.
 ///
 /// # Comparison
 ///
@@ -70,7 +72,8 @@ const MAX_IDLE_BYTES: usize = 64 << 20;
 /// | `messages` | `role` and `content` of each message, as in a stored conversation |
 ///
 /// Left out are cache breakpoints, other settings, and marker blocks such as the metadata of a response, because they
-/// do not change what vendors cache. The order of the fields in a JSON value counts.
+/// do not change what vendors cache. Tools that a vendor [searches](neuron_types::RequestRef::deferred_tools) are left
+/// out too, except their names and descriptions for OpenAI. The order of the fields in a JSON value counts.
 ///
 /// A changed request is only reported if the call also read too few tokens. The cause is then the first change, even if
 /// the vendor ignores it.

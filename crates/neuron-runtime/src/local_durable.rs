@@ -90,14 +90,58 @@ impl<P: Provider> LocalDurableContext<P> {
         self.signals.clone()
     }
 
-    /// Makes one attempt to stream a response, with a timeout of `limit`. Deltas are sent to `sink`.
+    /// Calls the model until an attempt succeeds, or no further attempt may be made. Deltas are sent to `sink`, if
+    /// there is one.
+    async fn call_model(
+        &self,
+        request: RequestRef<'_>,
+        options: &ActivityOptions,
+        sink: Option<&dyn DeltaSink>,
+    ) -> Result<CompletionResponse, DurableError> {
+        let mut attempts = Attempts::new(options);
+        loop {
+            let limit = TimeLimit::new(options.start_to_close_timeout);
+            let answer = match sink {
+                Some(sink) => self.stream_once(request, limit, sink).await,
+                None => self.complete_once(request, limit).await,
+            };
+            let error = match answer {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            let wait = match error.is_retryable_from_start() {
+                true => attempts.next(error.kind(), error.retry_after()),
+                false => None,
+            };
+            let Some(wait) = wait else {
+                return Err(DurableError::Provider(error));
+            };
+            tracing::debug!(%error, ?wait, "a call of the model failed; it is made again");
+            if let Some(sink) = sink {
+                // The reader must discard the deltas of the broken attempt.
+                let (attempt, error) = (attempts.begun(), error.into());
+                sink.send(StreamEvent::Reset { attempt, error }).await;
+            }
+            sleep(wait).await;
+        }
+    }
+
+    async fn complete_once(
+        &self,
+        request: RequestRef<'_>,
+        mut limit: TimeLimit,
+    ) -> Result<CompletionResponse, ProviderError> {
+        let answer = limit.hold(self.provider.complete_ref(request)).await;
+        answer.ok_or_else(|| ProviderError::Timeout(limit.whole()))?
+    }
+
+    /// Makes one attempt to stream a response. Deltas are sent to `sink`.
     async fn stream_once(
         &self,
         request: RequestRef<'_>,
-        limit: Duration,
+        mut limit: TimeLimit,
         sink: &dyn DeltaSink,
-    ) -> Result<CompletionResponse, FailedAttempt> {
-        let mut limit = TimeLimit::new(limit);
+    ) -> Result<CompletionResponse, ProviderError> {
         let timed_out = |limit: &TimeLimit| ProviderError::Timeout(limit.whole());
         let opened = limit.hold(self.provider.complete_stream_ref(request)).await;
         let mut events = opened.ok_or_else(|| timed_out(&limit))??.receiver;
@@ -105,20 +149,12 @@ impl<P: Provider> LocalDurableContext<P> {
         loop {
             let event = limit.hold(events.recv()).await.ok_or_else(|| timed_out(&limit))?;
             let Some(event) = event else {
-                return Ok(end.finish()?);
+                return end.finish();
             };
-            // A provider can mark an error in a stream as final. All other stream errors are retryable.
-            let is_final = matches!(&event, StreamEvent::Error(error) if error.is_final());
-            match end.take(event) {
-                Ok(Progress::Done(response)) => return Ok(*response),
-                Ok(Progress::Event(Some(delta))) => sink.send(delta).await,
-                Ok(_) => {}
-                Err(error) => {
-                    return Err(FailedAttempt {
-                        may_pass: !is_final,
-                        ..FailedAttempt::from(error)
-                    });
-                }
+            match end.take(event)? {
+                Progress::Done(response) => return Ok(*response),
+                Progress::Event(Some(delta)) => sink.send(delta).await,
+                _ => {}
             }
         }
     }
@@ -234,21 +270,7 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
         request: RequestRef<'_>,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
-        let mut attempts = Attempts::new(&options);
-        loop {
-            let mut limit = TimeLimit::new(options.start_to_close_timeout);
-            let error = match limit.hold(self.provider.complete_ref(request)).await {
-                Some(Ok(response)) => return Ok(response),
-                Some(Err(error)) => error,
-                None => ProviderError::Timeout(limit.whole()),
-            };
-            let broken = FailedAttempt::from(error);
-            let Some(wait) = broken.wait(&mut attempts) else {
-                return Err(DurableError::Provider(broken.error));
-            };
-            tracing::debug!(error = %broken.error, ?wait, "a call of the model failed; it is made again");
-            sleep(wait).await;
-        }
+        self.call_model(request, &options, None).await
     }
 
     async fn execute_llm_stream(
@@ -257,22 +279,7 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {
-        let mut attempts = Attempts::new(&options);
-        loop {
-            let limit = options.start_to_close_timeout;
-            let broken = match self.stream_once(request, limit, sink).await {
-                Ok(response) => return Ok(response),
-                Err(broken) => broken,
-            };
-            let Some(wait) = broken.wait(&mut attempts) else {
-                return Err(DurableError::Provider(broken.error));
-            };
-            tracing::debug!(error = %broken.error, ?wait, "the model's stream broke; the call is made again");
-            // The reader must discard the deltas of the broken attempt.
-            let (attempt, error) = (attempts.begun(), broken.error.into());
-            sink.send(StreamEvent::Reset { attempt, error }).await;
-            sleep(wait).await;
-        }
+        self.call_model(request, &options, Some(sink)).await
     }
 
     /// Runs all calls of the batch concurrently. A failed call does not stop the other calls.
@@ -306,26 +313,5 @@ impl<P> Clone for LocalDurableContext<P> {
 impl<P> fmt::Debug for LocalDurableContext<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalDurableContext").field("tools", &self.tools).finish_non_exhaustive()
-    }
-}
-
-/// A failed attempt of a model call.
-struct FailedAttempt {
-    error: ProviderError,
-    /// Set if another attempt may succeed, so that the call is retried.
-    may_pass: bool,
-}
-
-impl From<ProviderError> for FailedAttempt {
-    fn from(error: ProviderError) -> Self {
-        let may_pass = error.is_retryable() || matches!(error, ProviderError::StreamError(_));
-        Self { error, may_pass }
-    }
-}
-
-impl FailedAttempt {
-    /// Returns the delay before the next attempt. Returns `None` if the error is final or no attempt is left.
-    fn wait(&self, attempts: &mut Attempts) -> Option<Duration> {
-        self.may_pass.then(|| attempts.next(self.error.kind(), self.error.retry_after())).flatten()
     }
 }

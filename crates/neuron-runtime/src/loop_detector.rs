@@ -15,7 +15,7 @@ use neuron_types::{
 };
 
 use found::{Found, Pattern};
-use step::Steps;
+use step::{Step, Steps};
 
 /// Warns a model that repeats its tool calls without progress, and then ends the run. Add it to the agent as a hook.
 ///
@@ -46,9 +46,10 @@ use step::Steps;
 /// # Warning
 ///
 /// The warning is a system message at the end of the conversation, like the texts of an [`Injector`]. It names the
-/// tools and the count, and tells the model what to do instead. It is repeated with each further repetition until the
-/// run ends. Earlier messages do not change, so the provider's cache stays valid. The warning does not quote arguments,
-/// because a model may have copied them from an untrusted text. It is also logged with `tracing::warn!`.
+/// tools, and tells the model what to do instead. It is repeated with each further repetition until the run ends, and a
+/// compaction keeps only the last of equal warnings. Earlier messages do not change, so the provider's cache stays
+/// valid. The warning does not quote arguments, because a model may have copied them from an untrusted text. It is also
+/// logged with `tracing::warn!`.
 ///
 /// # End of the run
 ///
@@ -65,6 +66,9 @@ use step::Steps;
 /// is replayed, and a run that continues in another process, get the same decisions. [Sub-agents] inherit the
 /// detector with the other hooks, and each run counts its own calls. If the run of a sub-agent ends, the calling run ends
 /// with the same error.
+///
+/// The [`read_only_hint`](neuron_types::ToolAnnotations::read_only_hint) of a deferred tool is not in the conversation.
+/// If such a tool may be removed before a durable run is replayed, pass its name to [`read_only`](Self::read_only).
 ///
 /// A check compares the last response with the three before it, without the responses that make no calls or only calls of
 /// exempt tools. Only if they are the same does it read further back, to the first response that differs. A last response
@@ -251,21 +255,27 @@ impl LoopDetector {
 
     fn repeated(&self, steps: &mut Steps<'_>) -> Option<Found> {
         let is_on = self.repeated_calls != LoopThresholds::NEVER;
-        is_on.then(|| found::repetition(steps, Pattern::SameResults))?
+        let is_same = Step::has_calls_and_results_of;
+        is_on.then(|| found::repetition(steps, Pattern::SameResults, is_same))?
     }
 
     fn changing(&self, steps: &mut Steps<'_>) -> Option<Found> {
         let is_on = self.changing_results != LoopThresholds::NEVER;
-        is_on.then(|| found::repetition(steps, Pattern::AnyResults))?
+        is_on.then(|| found::repetition(steps, Pattern::AnyResults, Step::has_calls_of))?
     }
 
-    fn stale(&self, steps: &mut Steps<'_>, tools: RunTools<'_>) -> Option<Found> {
+    fn stale<'a>(&self, steps: &mut Steps<'a>, tools: RunTools<'_>) -> Option<Found> {
         let only_reads = |name: &str| {
             let hint = tools.get(name).and_then(|tool| tool.annotations?.read_only_hint);
             hint == Some(true) || self.read_only.contains(name)
         };
+        let is_same = |newer: &Step<'a>, older: &Step<'a>| {
+            newer.has_results_of(older)
+                && newer.changes_nothing(only_reads)
+                && older.changes_nothing(only_reads)
+        };
         let is_on = self.no_progress != LoopThresholds::NEVER;
-        is_on.then(|| found::no_progress(steps, only_reads))?
+        is_on.then(|| found::repetition(steps, Pattern::NoProgress, is_same))?
     }
 }
 

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use neuron_types::{
-    ActivityOptions, AgentPath, BudgetSpending, CompletionResponse, DurableError, ErrorRecord,
-    ProviderError, ResumedApproval, TokenUsage, ToolCall, ToolContext, ToolEffect, ToolError,
-    ToolInvocation, ToolOutput, UncertainEffect, UsageMeter, stored_json,
+    ActivityOptions, AgentPath, AgentTool, BudgetSpending, CompletionResponse, DurableAgent,
+    DurableError, ErrorRecord, ProviderError, ResumedApproval, TokenUsage, ToolCall, ToolContext,
+    ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput, ToolSet, UncertainEffect,
+    UsageMeter, stored_json,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -389,6 +391,29 @@ impl ToolRequest {
         }
         self.agents.iter().for_each(|agent| AgentPath::enter(&mut ctx, agent));
         ctx
+    }
+
+    /// Returns the tools of the agent that makes the call, and the [context](Self::context) of the call.
+    ///
+    /// `agent` is the outermost run's agent, and `tools` are its tools. The calling agent is this agent, or an agent
+    /// nested inside it at any depth. Without an `agent`, agents inside the call inherit nothing from it.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::NonDeterminism`] if `tools` do not contain the agents around the call.
+    pub fn place(
+        &self,
+        agent: Option<&dyn DurableAgent>,
+        tools: Arc<dyn ToolSet>,
+    ) -> Result<(Arc<dyn ToolSet>, ToolContext), DurableError> {
+        let mut ctx = self.context();
+        if let Some(agent) = agent {
+            agent.extend_context(&mut ctx);
+        }
+        let found =
+            AgentPath::find(&self.agents, tools.clone(), |agent| agent.extend_context(&mut ctx))?;
+        let own = found.as_deref().and_then(ToolDyn::agent).map(AgentTool::tools);
+        Ok((own.unwrap_or(tools), ctx))
     }
 }
 

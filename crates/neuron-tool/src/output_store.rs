@@ -17,6 +17,8 @@ use crate::text;
 /// - A handle must be short, because the model has to write it. It must stay valid as long as the conversation may use
 ///   it.
 /// - A conversation must not be able to read the outputs of another conversation. Models may guess handles.
+/// - Equal texts of a session should have the same handle, because the handle is in the result that the model receives.
+///   If each call has another handle, no two results are equal, and a hook that compares results finds no repetition.
 /// - Offsets and lengths are in characters (`char`), never in bytes.
 ///
 /// # Example
@@ -125,7 +127,7 @@ pub struct OutputPiece {
 ///
 /// A text can be read only with its handle, and only in the same session ([`session_id`](ToolContext::session_id)) in
 /// which it was stored. Handles cannot be guessed, so conversations without a session cannot read each other's texts
-/// either.
+/// either. Equal texts of a session have the same handle, so that equal outputs stay equal.
 ///
 /// # Example
 ///
@@ -146,7 +148,7 @@ pub struct OutputPiece {
 pub struct MemoryOutputStore {
     /// Maximum size of all texts together, in bytes.
     max_bytes: usize,
-    /// Hashes with a random key, which makes handles unguessable.
+    /// Hashes sessions and texts with a random key, which makes handles unguessable.
     secret: RandomState,
     state: Mutex<State>,
 }
@@ -158,8 +160,6 @@ struct State {
     texts: IndexMap<String, Stored>,
     /// Size of all texts together, in bytes.
     bytes: usize,
-    /// Number of texts that were ever stored, including removed texts.
-    count: u64,
 }
 
 /// A stored text and the session that stored it.
@@ -194,7 +194,12 @@ impl MemoryOutputStore {
 
     /// Stores a text and returns its handle. Removes the oldest texts if the limit is exceeded.
     fn store(&self, text: String, session_id: String) -> String {
+        let handle = format!("output-{:016x}", self.secret.hash_one((&session_id, &text)));
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // A text that is stored again becomes the newest text.
+        if let Some(same) = state.texts.shift_remove(&handle) {
+            state.bytes -= same.text.len();
+        }
         state.bytes += text.len();
         // Evict before the insertion, so that the new text is always kept.
         while state.bytes > self.max_bytes {
@@ -203,9 +208,6 @@ impl MemoryOutputStore {
             };
             state.bytes -= oldest.text.len();
         }
-        // The counter makes handles unique, and the hash makes them unguessable.
-        state.count += 1;
-        let handle = format!("output-{}-{:016x}", state.count, self.secret.hash_one(state.count));
         state.texts.insert(handle.clone(), Stored { text, session_id });
         handle
     }

@@ -84,9 +84,15 @@ impl Message {
     /// changes nothing.
     #[must_use]
     pub fn with_metadata(mut self, metadata: &AnswerMetadata) -> Self {
+        self.add_metadata(metadata);
+        self
+    }
+
+    /// Adds metadata to the message in place, like [`with_metadata`](Self::with_metadata).
+    pub fn add_metadata(&mut self, metadata: &AnswerMetadata) {
         // Serialising cannot fail: every field has a JSON form.
         let Ok(Value::Object(fields)) = serde_json::to_value(metadata) else {
-            return self;
+            return;
         };
         match self.content.iter_mut().rev().find_map(|block| marks::content_mut(block, KIND)) {
             _ if fields.is_empty() => {}
@@ -97,7 +103,6 @@ impl Message {
             }
             _ => self.content.push(marks::block(KIND, fields)),
         }
-        self
     }
 
     /// Returns the metadata of the response. Returns `None` if the provider reported no metadata.

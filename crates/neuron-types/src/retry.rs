@@ -77,6 +77,8 @@ impl ModelLayer for Retry {
 /// This includes a stream that broke off within the response, if the response is streamed to a reader. Before the
 /// retry, a [`StreamEvent::Reset`] tells the reader to discard the deltas of the broken stream.
 fn is_transient(error: &ProviderError, next: ModelNext<'_>) -> bool {
-    error.is_retryable()
-        || (next.sink().is_some() && matches!(error, ProviderError::StreamError(_)))
+    match next.sink() {
+        Some(_) => error.is_retryable_from_start(),
+        None => error.is_retryable(),
+    }
 }

@@ -141,7 +141,10 @@ fn pass_of_another_model_has_the_price_of_that_model() {
 #[test]
 fn models_of_ollama_are_free_on_your_own_machine() {
     costs("ollama", "llama3.2", &usage(1_000_000, 1_000_000), "0");
-    assert!(catalog().cost("ollama", "gpt-oss:120b-cloud", &usage(1, 1)).is_err());
+    // Regression test. Before the fix, the name in another form was free.
+    for model in ["gpt-oss:120b-cloud", "gpt-oss:120b-Cloud", " gpt-oss:120b-cloud "] {
+        assert!(catalog().cost("ollama", model, &usage(1, 1)).is_err(), "{model}");
+    }
     assert!(catalog().cost("ollama-cloud", "gpt-oss:120b", &usage(1, 1)).is_err());
 }
 

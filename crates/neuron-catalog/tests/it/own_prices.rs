@@ -53,6 +53,23 @@ fn own_price_applies_to_all_names_of_a_model() {
 }
 
 #[test]
+fn own_price_does_not_apply_to_a_snapshot_that_is_a_model_of_its_own() {
+    let catalog = catalog().with_price("openai", "gpt-4o", rates("1", "1"));
+    for (model, cost) in [
+        ("gpt-4o", "1"),
+        ("gpt-4o-2024-11-20", "1"),
+        ("gpt-4o-2031-01-01", "1"),
+        ("gpt-4o-2024-05-13", "5"),
+    ] {
+        assert_eq!(
+            catalog.cost("openai", model, &usage(1_000_000, 0)).unwrap(),
+            usd(cost),
+            "{model}"
+        );
+    }
+}
+
+#[test]
 fn own_price_of_a_snapshot_applies_to_the_snapshot_alone() {
     let catalog = catalog().with_price("anthropic", "claude-sonnet-4-6-20260217", rates("1", "1"));
     let cost = |model| catalog.cost("anthropic", model, &usage(1_000_000, 0)).unwrap();

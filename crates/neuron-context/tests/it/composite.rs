@@ -3,7 +3,9 @@
 use neuron_context::strategies::BoxedStrategy;
 use neuron_context::{CompositeStrategy, SlidingWindowStrategy, SummarizationStrategy};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{ContextError, ContextStrategy, DurableError, Message, ProviderError};
+use neuron_types::{
+    ContextError, ContextStrategy, DurableError, Message, ProviderError, TokenUsage,
+};
 
 use crate::support::*;
 
@@ -110,6 +112,31 @@ async fn failed_strategy_is_skipped_if_another_has_an_effect() {
     for hows in [&[failing as How][..], &[failing, longer]] {
         let error = composite(hows, 0).compact(history("ua")).await.unwrap_err();
         assert_eq!(error.to_string(), "compaction failed: no");
+    }
+}
+
+fn down(_: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+    Err(ContextError::Provider(ProviderError::ServiceUnavailable("529".into())))
+}
+
+fn invalid(_: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+    let usage = Box::new(TokenUsage { output_tokens: 1_000, ..TokenUsage::default() });
+    Err(ContextError::InvalidSummary { reason: "empty".into(), usage })
+}
+
+/// Regression test. Before the fix, only the error of an invalid summary had the tokens.
+#[tokio::test]
+async fn error_has_the_tokens_of_all_strategies() {
+    // The strategy at index 1 reports 10 tokens.
+    for (hows, text, tokens) in [
+        (&[down as How, longer][..], "provider error", Some(10)),
+        (&[down, invalid], "provider error", Some(1_000)),
+        (&[invalid, longer, down], "compaction failed: empty", Some(1_010)),
+        (&[down], "provider error", None),
+    ] {
+        let error = composite(hows, 0).compact(history("ua")).await.unwrap_err();
+        assert!(error.to_string().starts_with(text), "{error}");
+        assert_eq!(error.usage().map(|usage| usage.output_tokens), tokens, "{error}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, AnswerMetadata, ContentBlock, DeltaSink, DurableContext, DurableError,
-    Message, ProviderError, RetryPolicy, Role, StreamEvent,
+    Message, ProviderError, RetryPolicy, Role, StreamEvent, Unsent,
 };
 
 use crate::SqliteRuns;
@@ -53,6 +53,22 @@ async fn response_metadata_is_stored_and_replayed() {
         let options = ActivityOptions::default();
         let response = durable.execute_llm_call(request("a"), options).await.unwrap();
         assert_eq!(response.message.metadata().as_ref(), Some(&metadata));
+    }
+}
+
+/// Regression test. Before the fix, the error did not say any more that the request used no tokens.
+#[tokio::test]
+async fn request_that_was_not_sent_used_no_tokens_on_replay_too() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let unsent = ProviderError::Network(Box::new(Unsent("refused".into())));
+    for replies in [vec![Reply::error(unsent)], vec![]] {
+        let provider = Arc::new(ScriptedProvider::new(replies));
+        let durable = runs.run("r").open(provider, no_tools()).await.unwrap();
+        let options = ActivityOptions::default();
+        let error = durable.execute_llm_call(request("a"), options).await.unwrap_err();
+        let DurableError::Provider(error) = error else { panic!("{error}") };
+        assert!(error.takes_no_tokens(), "{error:?}");
     }
 }
 

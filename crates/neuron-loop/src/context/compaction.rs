@@ -1,7 +1,8 @@
 //! Compaction by the context strategy.
 
 use neuron_types::{
-    HookEvent, LoopError, OperationKind, Outcome, RequestRef, TokenUsage, UnknownPrice,
+    ContextError, HookEvent, LoopError, OperationKind, Outcome, RequestRef, TokenUsage,
+    UnknownPrice,
 };
 
 use crate::ledger::{KnownSize, Ledger};
@@ -93,21 +94,18 @@ async fn compact(
     let hooks = env.hooks(ledger.tally.run.turn);
     let mut scopes = hooks.open(OperationKind::Compaction { old_tokens });
     let request = env.frame.request(&ledger.messages);
-    let work = async { Ok(strategy.compact_request_dyn(request, told_tokens).await?) };
-    let compacted = scopes.run(or_cancelled(env.token, work)).await;
-    let usage = match &compacted {
-        Ok((_, usage)) => Some(usage),
-        Err(LoopError::Context(error)) => error.usage(),
-        Err(_) => None,
+    let mut usage = TokenUsage::default();
+    let work = async {
+        let compacted = strategy.compact_request_dyn(request, told_tokens).await;
+        let used = compacted.as_ref().map_or_else(ContextError::usage, |(_, used)| Some(used));
+        usage = used.cloned().unwrap_or_default();
+        Ok(compacted?.0)
     };
-    let mut charged = Ok(());
-    if let Some(usage) = usage {
-        let mut usage = usage.clone();
-        charged = charge(env, request, &mut usage);
-        env.ctx.usage.add(&usage);
-        ledger.tally.add_usage(&usage);
-    }
-    let checked = compacted.and_then(|(messages, _)| {
+    let compacted = scopes.run(or_cancelled(env.token, work)).await;
+    let charged = charge(env, request, &mut usage);
+    env.ctx.usage.add(&usage);
+    ledger.tally.add_usage(&usage);
+    let checked = compacted.and_then(|messages| {
         charged?;
         Ok(ledger.checked(messages)?)
     });

@@ -5,8 +5,8 @@ use std::mem;
 use std::task::Poll;
 
 use neuron_types::{
-    CompletionResponse, DeltaSlot, DurableError, LoopError, Progress, ProviderError, ResponseEnd,
-    StreamEvent, StreamReceiver, TokenUsage, WasmBoxedFuture,
+    CompletionResponse, DeltaSlot, DurableError, LoopError, Progress, ResponseEnd, StreamEvent,
+    StreamReceiver, TokenUsage, WasmBoxedFuture,
 };
 
 /// The source of the events of a streamed response.
@@ -41,11 +41,6 @@ impl Source<'_> {
             }
             Self::Provider(events, end) => match events.recv().await {
                 None => Progress::Done(Box::new(mem::take(end).finish()?)),
-                Some(StreamEvent::Error(error)) if error.is_final() => {
-                    // The provider declares that the same request would fail again, so the error must not look
-                    // retryable.
-                    return Err(ProviderError::Other(Box::new(error)).into());
-                }
                 Some(event) => {
                     if let StreamEvent::Usage(told) = &event {
                         usage.clone_from(told);

@@ -122,6 +122,23 @@ async fn failing_strategy_keeps_the_history_and_the_next_run_works() {
     }
 }
 
+/// Regression test. Before the fix, only the tokens of an invalid summary counted.
+#[tokio::test]
+async fn tokens_of_a_failed_compaction_count() {
+    let (provider, log) = script();
+    let usage = TokenUsage { input_tokens: 1_000_000, ..Default::default() };
+    let how = move |_: Vec<Message>| {
+        let error = ContextError::Provider(ProviderError::ServiceUnavailable("529".into()));
+        Err(error.with_usage(usage.clone()))
+    };
+    let mut agent = Chat::builder(provider, Compact { at: 4, how }).tools(registry(&log)).build();
+    let ctx = ToolContext::default();
+    let error = agent.run_text("go", &ctx).await.unwrap_err();
+    assert!(matches!(error, LoopError::Context(ContextError::Provider(_))), "{error}");
+    assert!(error.is_retryable());
+    assert!(ctx.usage.take().input_tokens >= 1_000_000);
+}
+
 #[tokio::test]
 async fn history_broken_by_the_strategy_is_repaired() {
     let (provider, log) = script();

@@ -15,6 +15,8 @@ pub(super) struct Next<'a> {
     pub(super) is_compacted: bool,
     /// Number of content blocks behind the messages of the previous call.
     pub(super) new_blocks: usize,
+    /// Set if the vendor may have removed a part of the conversation.
+    pub(super) is_edited: bool,
     /// Number of cache breakpoints in the request.
     pub(super) breakpoints: usize,
     /// Maximum length of an excerpt in bytes. Zero means no excerpts.
@@ -47,6 +49,7 @@ pub(super) fn cause(previous: &Facts, followed: &Followed, next: &Next<'_>) -> C
         Followed::Extended { .. } => {
             match vendor::is_behind_lookback(&next.model.provider, next.new_blocks) {
                 true => CacheMissCause::ManyNewBlocks { blocks: next.new_blocks },
+                false if next.is_edited => CacheMissCause::EditedByVendor,
                 false => CacheMissCause::Evicted,
             }
         }

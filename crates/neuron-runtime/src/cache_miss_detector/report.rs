@@ -63,6 +63,17 @@ pub enum CacheMissCause {
         /// Number of content blocks behind the previous request.
         blocks: usize,
     },
+    /// The request starts with the previous request, but Anthropic may have removed a part of it on its server, so the
+    /// cached prefix ended there. This happens in two cases:
+    ///
+    /// - The request has an [edit](neuron_types::ContextEdit::Raw) that clears tool results or thinking, for example
+    ///   `clear_tool_uses_20250919`.
+    /// - The request has a new message of the user behind thinking. Claude up to Opus 4.1, Sonnet 4.5 and Haiku 4.5
+    ///   then removes the earlier thinking, unless an edit `clear_thinking_20251015` has `"keep": "all"`.
+    ///
+    /// Sources: [context editing](https://platform.claude.com/docs/en/build-with-claude/context-editing),
+    /// [extended thinking](https://platform.claude.com/docs/en/build-with-claude/extended-thinking).
+    EditedByVendor,
     /// The request starts with the previous request, and the vendor's cache did not have it. A vendor may evict cached
     /// prompts early, or process the call on another server.
     Evicted,
@@ -125,10 +136,10 @@ pub enum PrefixPart {
 
 impl CacheMissCause {
     /// Returns `true` if the cause is part of normal operation: the cache [expired](Self::Expired), or the conversation
-    /// was [compacted](Self::Compacted).
+    /// was [compacted](Self::Compacted) or [edited by the vendor](Self::EditedByVendor).
     #[must_use]
     pub fn is_usual(&self) -> bool {
-        matches!(self, Self::Expired { .. } | Self::Compacted)
+        matches!(self, Self::Expired { .. } | Self::Compacted | Self::EditedByVendor)
     }
 }
 
@@ -161,6 +172,9 @@ impl fmt::Display for CacheMissCause {
             }
             Self::ManyNewBlocks { blocks } => {
                 write!(f, "the request has {blocks} new content blocks")
+            }
+            Self::EditedByVendor => {
+                f.write_str("the vendor may have removed earlier tool results or thinking")
             }
             Self::Evicted => f.write_str(
                 "the vendor's cache did not have the previous request, which is unchanged",

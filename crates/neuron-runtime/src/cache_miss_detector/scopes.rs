@@ -12,7 +12,7 @@ use super::clock::Instant;
 use super::conversations::{Call, Facts, RunKey};
 use super::prefix::{Followed, Prefix, blocks, messages_json};
 use super::report::{CacheMiss, CachedModel};
-use super::vendor;
+use super::vendor::{self, Removal};
 use super::{CacheMissDetector, Shared, miss};
 
 /// Opens the scope of an operation. Returns `None` for an operation that is not watched.
@@ -98,6 +98,8 @@ struct NextCall {
     is_compacted: bool,
     /// Number of content blocks behind the messages of the previous call.
     new_blocks: usize,
+    /// A part of the conversation that the vendor may remove.
+    removal: Option<Removal>,
 }
 
 impl CallScope {
@@ -108,15 +110,24 @@ impl CallScope {
         key: RunKey,
         request: RequestRef<'_>,
     ) -> Option<Self> {
+        let tools = vendor::tools_in_prompt(scope.provider, request);
+        let request = RequestRef { tools: &tools, ..request };
         let (previous, is_compacted) = detector.shared.lock().take(&key);
         let open = match previous {
             None => OpenCall::First(Prefix::of(request).ok()?),
             Some(Call { prefix, facts }) => {
                 let new = request.messages.get(prefix.messages()..).unwrap_or_default();
                 let new_blocks = blocks(new);
+                let removal = Removal::of(request, prefix.messages());
                 let followed = prefix.follow(request).ok()?;
                 let previous = facts;
-                OpenCall::Next(Box::new(NextCall { followed, previous, is_compacted, new_blocks }))
+                OpenCall::Next(Box::new(NextCall {
+                    followed,
+                    previous,
+                    is_compacted,
+                    new_blocks,
+                    removal,
+                }))
             }
         };
         let model = if request.model.is_empty() { scope.model } else { request.model };
@@ -143,7 +154,7 @@ impl CallScope {
         let prefix = match open {
             OpenCall::First(prefix) => prefix,
             OpenCall::Next(next) => {
-                let NextCall { followed, previous, is_compacted, new_blocks } = *next;
+                let NextCall { followed, previous, is_compacted, new_blocks, removal } = *next;
                 // Gemini leaves out a number that is zero.
                 reports_reads |= previous.reports_reads;
                 let expected = previous.cached_tokens.min(first.input());
@@ -154,6 +165,9 @@ impl CallScope {
                         started: self.started,
                         is_compacted,
                         new_blocks,
+                        is_edited: removal.is_some_and(|removal| {
+                            removal.is_made_by(&model.provider, &model.model)
+                        }),
                         breakpoints: self.info.breakpoints,
                         excerpt_bytes: self.detector.excerpt_bytes,
                     };

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use neuron_types::{
-    CacheControl, CacheTtl, CompletionRequest, ContentBlock, HistoryKey, HookScope, Message,
-    OperationKind, Outcome, RequestRef, Role, SystemBlock, SystemPrompt, TokenUsage, ToolChoice,
-    ToolDefinition, UsageIteration,
+    CALL_TOOL, CacheControl, CacheTtl, CompletionRequest, ContentBlock, ContextEdit,
+    ContextManagement, HistoryKey, HookScope, Message, OperationKind, Outcome, RequestRef, Role,
+    SEARCH_TOOLS, SystemBlock, SystemPrompt, TokenUsage, ToolChoice, ToolDefinition,
+    UsageIteration,
 };
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::prefix::{Followed, Prefix};
+use super::vendor::Removal;
 use super::*;
 
 fn tool(name: &str, description: &str) -> ToolDefinition {
@@ -160,6 +162,30 @@ fn prefix_has_no_breakpoints_and_no_marks() {
         String::from_utf8(json).unwrap(),
         r#"{"tools":[{"name":"a","description":"d","input_schema":{"type":"object"}}],"system":["s"],"settings":{"tool_choice":{"type":"auto"}},"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}"#
     );
+}
+
+/// Regression test. Before the fix, a change of the deferred tools was a change of `search_tools`, and the prefix
+/// contained their definitions.
+#[test]
+fn only_the_parts_of_deferred_tools_that_are_in_the_prompt_are_compared() {
+    let json = |provider, name, schema| {
+        let deferred = ToolDefinition { input_schema: schema, ..tool(name, "d") };
+        let search = tool(SEARCH_TOOLS, "s").with_deferred_tools(&[deferred]);
+        let tools = [tool("look", "l"), search, tool(CALL_TOOL, "c")];
+        let request = RequestRef { tools: &tools, ..Default::default() };
+        let tools = vendor::tools_in_prompt(provider, request);
+        let prefix = Prefix::of(RequestRef { tools: &tools, ..request }).unwrap();
+        String::from_utf8(prefix.json().to_vec()).unwrap()
+    };
+    let (object, string) = (|| json!({ "type": "object" }), || json!({ "type": "string" }));
+    let anthropic = json("anthropic", "a", object());
+    assert_eq!(anthropic, json("anthropic", "b", string()));
+    assert!(!anthropic.contains(r#""a""#), "{anthropic}");
+    let openai = json("openai", "a", object());
+    assert_eq!(openai, json("openai", "a", string()));
+    assert_ne!(openai, json("openai", "b", object()));
+    let named = r#",{"name":"a","description":"d","input_schema":null}],"system""#;
+    assert!(openai.contains(named), "{openai}");
 }
 
 #[test]
@@ -320,4 +346,57 @@ fn replayed_call_is_not_compared() {
     assert!(detector.scope(&Operation::new(scope, kind)).is_none());
     assert!(!detector.shared.lock().has_last("run"));
     drop(run);
+}
+
+#[test]
+fn vendor_removes_parts_only_as_documented() {
+    let raw =
+        |json: serde_json::Value| ContextManagement { edits: vec![ContextEdit::Raw { json }] };
+    let thinking = ContentBlock::RedactedThinking { data: "hm".into() };
+    let call = ContentBlock::ToolUse { id: "c".into(), name: "t".into(), input: json!({}) };
+    let result =
+        ContentBlock::ToolResult { tool_use_id: "c".into(), content: vec![], is_error: false };
+    let result = Message { role: Role::User, content: vec![result] };
+    let thought = |block: ContentBlock| Message { role: Role::Assistant, content: vec![block] };
+    let asked = |first: ContentBlock, last: &Message| {
+        vec![
+            Message::user("a"),
+            thought(first),
+            result.clone(),
+            thought(call.clone()),
+            last.clone(),
+        ]
+    };
+    let removal = |messages: &[Message], edits: Option<&ContextManagement>| {
+        let context_management = edits;
+        Removal::of(RequestRef { messages, context_management, ..Default::default() }, 3)
+    };
+    let (before, input) = (asked(thinking.clone(), &result), Message::user("b"));
+    let after = asked(thinking, &input);
+    assert_eq!(removal(&before, None), None);
+    assert_eq!(removal(&asked(call.clone(), &input), None), None);
+    assert_eq!(removal(&after, None), Some(Removal::EarlierThinking));
+    let keeps = raw(json!({ "type": "clear_thinking_20251015", "keep": "all" }));
+    assert_eq!(removal(&after, Some(&keeps)), None);
+    let clears = raw(json!({ "type": "clear_tool_uses_20250919", "keep": { "value": 1 } }));
+    assert_eq!(removal(&before, Some(&clears)), Some(Removal::Requested));
+    let other = raw(json!({ "type": "compact_20260112" }));
+    assert_eq!(removal(&before, Some(&other)), None);
+    // Fewer messages than the previous request had.
+    assert_eq!(removal(&before[..2], None), None);
+
+    for (provider, model, requested, earlier) in [
+        ("anthropic", "claude-sonnet-4-5-20250929", true, true),
+        ("anthropic", "claude-haiku-4-5", true, true),
+        ("anthropic", "claude-opus-4-20250514", true, true),
+        ("anthropic", "claude-sonnet-4@20250514", true, true),
+        ("aws.bedrock", "us.anthropic.claude-3-7-sonnet-20250219-v1:0", true, true),
+        ("anthropic", "claude-opus-4-5-20251101", true, false),
+        ("anthropic", "claude-sonnet-4-6", true, false),
+        ("anthropic", "claude-haiku-5-5", true, false),
+        ("openai", "claude-3", false, false),
+    ] {
+        assert_eq!(Removal::Requested.is_made_by(provider, model), requested, "{model}");
+        assert_eq!(Removal::EarlierThinking.is_made_by(provider, model), earlier, "{model}");
+    }
 }

@@ -1,8 +1,13 @@
 //! The rules by which vendors cache prompts.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use neuron_types::{CacheControl, CacheTtl, RequestRef, SystemPrompt, TokenUsage};
+use neuron_types::{
+    CacheControl, CacheTtl, ContentBlock, ContextEdit, Message, RequestRef, Role, SystemPrompt,
+    TokenUsage, ToolDefinition,
+};
+use serde_json::Value;
 
 /// The tokens of one pass of a model.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +71,24 @@ pub(super) fn needs_breakpoints(provider: &str) -> bool {
     matches!(provider, "anthropic" | "aws.bedrock")
 }
 
+/// Returns the tools whose definitions are in the vendor's prompt. Of the tools that it searches, OpenAI has the names
+/// and descriptions in the prompt. Anthropic has nothing of them there.
+///
+/// - <https://developers.openai.com/api/docs/guides/tools-tool-search>
+/// - <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>
+pub(super) fn tools_in_prompt<'a>(
+    provider: &str,
+    request: RequestRef<'a>,
+) -> Cow<'a, [ToolDefinition]> {
+    let tools = request.tools_without_deferred();
+    if !matches!(provider, "openai" | "azure.ai.openai") || matches!(tools, Cow::Borrowed(_)) {
+        return tools;
+    }
+    let deferred = request.deferred_tools().into_iter();
+    let named = deferred.map(|tool| ToolDefinition { input_schema: Value::Null, ..tool });
+    tools.into_owned().into_iter().chain(named).collect()
+}
+
 /// Returns the number of cache breakpoints in a request.
 pub(super) fn breakpoints(request: RequestRef<'_>) -> usize {
     let system = match request.system {
@@ -99,6 +122,74 @@ const LOOKBACK: usize = 20;
 /// Returns `true` if the vendor does not find a cached prefix before this number of content blocks.
 pub(super) fn is_behind_lookback(provider: &str, new_blocks: usize) -> bool {
     needs_breakpoints(provider) && new_blocks >= LOOKBACK
+}
+
+/// A part of the conversation that Anthropic may remove on its server. The cached prefix ends there.
+///
+/// - <https://platform.claude.com/docs/en/build-with-claude/context-editing>
+/// - <https://platform.claude.com/docs/en/build-with-claude/extended-thinking>
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removal {
+    /// The request allows the removal of tool results or thinking.
+    Requested,
+    /// The thinking before the last message of the user. Only some models remove it by default.
+    EarlierThinking,
+}
+
+impl Removal {
+    /// Returns the removal that a request allows. Its first `known` messages were in the previous request.
+    pub(super) fn of(request: RequestRef<'_>, known: usize) -> Option<Self> {
+        let edits = request.context_management.into_iter().flat_map(|management| &management.edits);
+        let mut keeps_thinking = false;
+        for edit in edits {
+            let ContextEdit::Raw { json } = edit else { continue };
+            let text = |field| json.get(field).and_then(Value::as_str).unwrap_or_default();
+            match (text("type").starts_with("clear_"), text("keep")) {
+                (false, _) => {}
+                (true, "all") => keeps_thinking = true,
+                (true, _) => return Some(Self::Requested),
+            }
+        }
+        let (known, new) = request.messages.split_at_checked(known)?;
+        let is_removed =
+            !keeps_thinking && new.iter().any(is_input) && known.iter().any(has_thinking);
+        is_removed.then_some(Self::EarlierThinking)
+    }
+
+    /// Returns `true` if this model removes the part.
+    pub(super) fn is_made_by(self, provider: &str, model: &str) -> bool {
+        needs_breakpoints(provider) && (self == Self::Requested || removes_thinking(model))
+    }
+}
+
+fn is_input(message: &Message) -> bool {
+    let is_sent = |block: &ContentBlock| !block.is_mark() && block.as_tool_result_id().is_none();
+    message.role == Role::User && message.content.iter().any(is_sent)
+}
+
+fn has_thinking(message: &Message) -> bool {
+    let is_thinking = |block: &ContentBlock| {
+        matches!(block, ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. })
+    };
+    message.content.iter().any(is_thinking)
+}
+
+/// Returns `true` for Claude up to Opus 4.1, Sonnet 4.5 and Haiku 4.5. All later models keep earlier thinking by
+/// default.
+fn removes_thinking(model: &str) -> bool {
+    const MODELS: [&str; 8] = [
+        "claude-3",
+        "haiku-4-5",
+        "opus-4-0",
+        "opus-4-1",
+        "opus-4-2025",
+        "sonnet-4-0",
+        "sonnet-4-2025",
+        "sonnet-4-5",
+    ];
+    // Google's names have the date behind an `@`.
+    let model = model.replace('@', "-");
+    MODELS.iter().any(|part| model.contains(part))
 }
 
 /// Returns the minimum number of tokens of a prompt that the vendor caches.

@@ -28,35 +28,27 @@ pub(super) struct Found {
     pub(super) is_complete: bool,
 }
 
-/// Finds the sequence of calls that was made most often at the end of the run. Returns `None` if nothing is repeated.
-pub(super) fn repetition(steps: &mut Steps<'_>, pattern: Pattern) -> Option<Found> {
-    let is_same = match pattern {
-        Pattern::SameResults => Step::has_calls_and_results_of,
-        Pattern::AnyResults | Pattern::NoProgress => Step::has_calls_of,
+/// Finds the sequence of responses that was made most often at the end of the run. Returns `None` if nothing is
+/// repeated. `is_same` compares two responses by the rules of the pattern.
+pub(super) fn repetition<'a>(
+    steps: &mut Steps<'a>,
+    pattern: Pattern,
+    is_same: impl Fn(&Step<'a>, &Step<'a>) -> bool,
+) -> Option<Found> {
+    let periods = match pattern {
+        Pattern::SameResults | Pattern::AnyResults => 1..=MAX_PERIOD,
+        // Different arguments are no sequence.
+        Pattern::NoProgress => 1..=1,
     };
     let mut longest: Option<Found> = None;
-    for period in 1..=MAX_PERIOD {
-        let found = found(pattern, period, steps.repeated(period, is_same));
+    for period in periods {
+        let found = found(pattern, period, steps.repeated(period, &is_same));
         // Of equal counts, the shortest sequence is the clearest.
         if longest.is_none_or(|longest| found.count > longest.count) {
             longest = Some(found);
         }
     }
     longest.filter(|found| found.count > 1)
-}
-
-/// Finds consecutive responses with the same results, which are errors or results of tools that only read. Returns
-/// `None` if no result is repeated.
-pub(super) fn no_progress(
-    steps: &mut Steps<'_>,
-    only_reads: impl Fn(&str) -> bool,
-) -> Option<Found> {
-    let repeated = steps.repeated(1, |newer, older| {
-        newer.has_results_of(older)
-            && newer.changes_nothing(&only_reads)
-            && older.changes_nothing(&only_reads)
-    });
-    Some(found(Pattern::NoProgress, 1, repeated)).filter(|found| found.count > 1)
 }
 
 /// Creates a loop from the number of responses that equal the response `period` before them.

@@ -20,6 +20,11 @@ impl Call<'_> {
         self.name == other.name && self.input == other.input
     }
 
+    /// Returns `true` if the call has run and its result is no error.
+    pub(super) fn succeeded(&self) -> bool {
+        self.result.is_some_and(|(_, is_error)| !is_error)
+    }
+
     fn has_result_of(&self, other: &Self) -> bool {
         let results = self.result.zip(other.result);
         results.is_none_or(|(one, other)| one == other)

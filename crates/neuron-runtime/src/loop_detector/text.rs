@@ -13,30 +13,33 @@ const MAX_ARGUMENTS: usize = 200;
 
 /// Returns the warning for the model. `end` is the count at which the run ends, if it ends.
 ///
+/// The warnings of one loop have the same text. A compaction keeps only the newest of equal reminders, so many
+/// repetitions do not fill the conversation.
+///
 /// The text has no arguments, and no name of a tool that does not exist. A model may have copied them from an untrusted
-/// text, and models trust system messages more than other messages.
+/// text, and models trust system messages more than other messages. A tool exists if it is in the requests, or if its
+/// call succeeded. The list of deferred tools is not read, because a durable run may replay after it has changed.
 pub(super) fn warning(
     found: Found,
     end: Option<usize>,
     steps: &mut Steps<'_>,
     tools: RunTools<'_>,
 ) -> String {
-    let name = |call: &Call<'_>| match tools.get(call.name).is_some() {
+    let is_visible = |call: &Call<'_>| tools.visible.iter().any(|tool| tool.name == call.name);
+    let name = |call: &Call<'_>| match is_visible(call) || call.succeeded() {
         true => format!("`{}`", call.name),
-        false => "an unknown tool".to_owned(),
+        false => "a tool".to_owned(),
     };
     let calls = calls(found, steps);
-    let (count, is_one) = (found.count, calls.len() == 1);
+    let is_one = calls.len() == 1;
     let names = listed(calls.iter().map(name));
     let (call, result) = if is_one { ("this call", "result") } else { ("these calls", "results") };
     let what = match (found.pattern, is_one) {
         (Pattern::NoProgress, _) => {
-            format!(
-                "Your calls of {names} returned the same {result} in {count} responses in a row"
-            )
+            format!("Your calls of {names} returned the same {result} several times in a row")
         }
-        (_, true) => format!("You called {names} {count} times in a row with the same arguments"),
-        (_, false) => format!("You made the same calls of {names} {count} times in a row"),
+        (_, true) => format!("You called {names} several times in a row with the same arguments"),
+        (_, false) => format!("You made the same calls of {names} several times in a row"),
     };
     let advice = match found.pattern {
         Pattern::SameResults if is_one => format!(
@@ -55,7 +58,8 @@ pub(super) fn warning(
             ". Other arguments do not help. Try another tool or another approach".to_owned()
         }
     };
-    let end = end.map(|end| format!(" The run ends when the count reaches {}.", end.max(2)));
+    let end =
+        end.map(|end| format!(" The run ends when this happens {} times in a row.", end.max(2)));
     let end = end.unwrap_or_default();
     format!("{what}{advice}, or give your final answer and say what is missing.{end}")
 }

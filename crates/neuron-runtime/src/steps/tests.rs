@@ -384,6 +384,20 @@ fn tool_request_contains_only_allowed_variables() {
 }
 
 #[test]
+fn place_of_a_call_is_its_agent_or_an_error_if_the_agent_is_missing() {
+    let tools = || -> Arc<dyn ToolSet> { Arc::new(neuron_tool::ToolRegistry::new()) };
+    let options = ActivityOptions::default();
+    let mut invocation = invocation();
+    let (_, ctx) =
+        ToolRequest::new(&invocation, options.clone(), &[]).place(None, tools()).unwrap();
+    assert_eq!((ctx.call_id.as_str(), AgentPath::of(&ctx)), ("c1", &[][..]));
+    AgentPath::enter(&mut invocation.ctx, "clerk");
+    let missing = ToolRequest::new(&invocation, options, &[]).place(None, tools());
+    let Err(DurableError::NonDeterminism { expected, .. }) = missing else { panic!("no error") };
+    assert_eq!(expected, "the tool `clerk`, an agent");
+}
+
+#[test]
 fn debug_hides_the_values_of_variables() {
     let mut invocation = invocation();
     invocation.ctx.environment.insert("TOKEN".into(), "hunter2".into());

@@ -9,9 +9,9 @@ use neuron_provider_anthropic::Anthropic;
 use neuron_runtime::{CacheMiss, CacheMissCause, CacheMissDetector, PrefixChange, PrefixPart};
 use neuron_testing::{AnthropicServer, Reply, ScriptedProvider};
 use neuron_types::{
-    AnswerMetadata, AnswerRoute, CompletionResponse, ContentBlock, LoopError, Message, ModelCall,
-    ModelLayer, ModelNext, PrepareTurn, ProviderError, ProviderInfo, RequestRef, TokenUsage,
-    ToolContext, UsageLimits,
+    AnswerMetadata, AnswerRoute, CompletionResponse, ContentBlock, ContextEdit, ContextManagement,
+    LoopError, Message, ModelCall, ModelLayer, ModelNext, PrepareTurn, ProviderError, ProviderInfo,
+    RequestRef, TokenUsage, ToolContext, UsageLimits,
 };
 use serde_json::json;
 use tracing::Level;
@@ -357,6 +357,56 @@ async fn missing_breakpoint_is_the_cause_if_the_vendor_needs_it() {
         }))
         .await;
         assert_eq!(misses.one().cause, expected, "{name}");
+    }
+}
+
+/// Regression test. Before the fix, the cause was an eviction.
+#[tokio::test]
+async fn edit_of_the_vendor_is_a_usual_cause() {
+    for (vendor, expected) in
+        [("anthropic", CacheMissCause::EditedByVendor), ("openai", CacheMissCause::Evicted)]
+    {
+        let misses = Misses::default();
+        let replies = [act("a", 0).usage(usage(0, 9_000)), text(0)];
+        let tools = registry([Act::new("act", &Log::default())]);
+        let agent = Agent::builder(Named(vendor, ScriptedProvider::new(replies))).tools(tools);
+        let edit = ContextEdit::Raw { json: json!({ "type": "clear_tool_uses_20250919" }) };
+        let agent = agent.hook(misses.detector()).prepare_turn(move |turn| {
+            let edits = vec![edit.clone()];
+            turn.settings.context_management = Some(ContextManagement { edits });
+        });
+        run(agent).await;
+        let cause = misses.one().cause;
+        assert_eq!(cause.is_usual(), vendor == "anthropic");
+        assert_eq!(cause, expected);
+    }
+}
+
+/// Regression test. Before the fix, the cause was an eviction.
+#[tokio::test]
+async fn thinking_that_old_models_drop_is_a_usual_cause() {
+    for (model, expected) in [
+        ("claude-haiku-4-5", CacheMissCause::EditedByVendor),
+        ("claude-sonnet-4-6", CacheMissCause::Evicted),
+    ] {
+        let misses = Misses::default();
+        let thinking = ContentBlock::Thinking { thinking: "hm".into(), signature: "s".into() };
+        let call = ContentBlock::ToolUse { id: "a".into(), name: "act".into(), input: json!({}) };
+        let replies = [
+            Reply::message(vec![thinking, call]).usage(usage(0, 8_000)),
+            text(0).usage(usage(8_000, 500)),
+            text(0).usage(usage(2_000, 7_000)),
+        ];
+        let tools = registry([Act::new("act", &Log::default())]);
+        let agent = Agent::builder(Named("anthropic", ScriptedProvider::new(replies))).tools(tools);
+        let agent = agent.hook(misses.detector()).prepare_turn(move |turn| {
+            turn.settings.model = model.into();
+        });
+        let (agent, mut conversation) = (agent.build(), Conversation::new());
+        agent.run(&mut conversation, "one").await.unwrap();
+        misses.none();
+        agent.run(&mut conversation, "two").await.unwrap();
+        assert_eq!(misses.one().cause, expected, "{model}");
     }
 }
 

@@ -387,7 +387,7 @@ async fn stream_error_marked_final_is_not_retried() {
     let reader = Reader::default();
     let answer =
         context.execute_llm_stream(request().view(), options(three_times()), &reader).await;
-    assert_eq!(answer.unwrap_err().to_string(), "provider error: stream error: the model is gone");
+    assert_eq!(answer.unwrap_err().to_string(), "provider error: the model is gone");
     assert_eq!(provider.calls(), 1);
 }
 

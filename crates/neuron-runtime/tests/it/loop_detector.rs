@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use neuron_loop::{Agent, Conversation, LoopError, OnLimit, RunEvent, Start, Step};
 use neuron_runtime::LoopDetector;
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_tool::ToolSearch;
+use neuron_tool::builtin::OutputSpiller;
+use neuron_tool::{MemoryOutputStore, ToolSearch};
 use neuron_types::{
     CALL_TOOL, Message, PermissionDecision, PermissionPolicy, Role, SEARCH_TOOLS, ToolAnnotations,
     ToolEffect, transcript,
@@ -98,6 +99,21 @@ async fn same_call_is_warned_of_and_ends_the_run() {
     setup.model.push(texts("a").remove(0));
     setup.model.push(done());
     assert_eq!(agent.run(&mut conversation, "go on").await.unwrap().response, "done");
+}
+
+/// Regression test. Before the fix, the handle of each stored output made its result another result.
+#[tokio::test]
+async fn same_call_with_a_stored_output_ends_the_run() {
+    let long = "a".repeat(100);
+    let replies = (0..5).map(|id| call(id, "act", json!({ "text": long })));
+    let Setup { agent, .. } = setup(replies, LoopDetector::new());
+    let mut tools = registry([Act::new("act", &Log::default())]);
+    tools.add_middleware(OutputSpiller::new(MemoryOutputStore::new(), 10));
+    let agent = agent.to_builder().tools(tools).build();
+    let mut conversation = Conversation::new();
+    let ended = reason(agent.run(&mut conversation, "go").await);
+    assert!(ended.contains("5 times in a row, and the result did not change"), "{ended}");
+    assert!(format!("{:?}", conversation.messages()).contains("handle `output-"));
 }
 
 #[tokio::test]
@@ -220,7 +236,7 @@ async fn deferred_tool_is_compared_and_named_as_the_tool_that_runs() {
     assert!(ended.starts_with(expected), "{ended}");
     assert_eq!(setup.warnings(), [0, 0, 0, 0, 1, 2]);
     let text = &warnings(conversation.messages())[0];
-    assert!(text.starts_with("You called `act` 3 times in a row"), "{text}");
+    assert!(text.starts_with("You called `act` several times in a row"), "{text}");
 
     let polls = (0..30).map(|id| through(id, "wait", json!({}))).chain([done()]);
     let setup = deferring(polls, LoopDetector::new().exempt("wait"));
@@ -253,9 +269,9 @@ async fn heeded_warning_lets_the_run_continue() {
     assert_eq!(setup.warnings(), [0, 0, 0, 1, 2, 2, 2, 2, 3]);
     assert_eq!(
         warnings(conversation.messages())[1],
-        "You called `act` 4 times in a row with the same arguments, and the result did not change. Do not make this \
-         call again. Use the result that you have, try other arguments or another tool, or give your final answer and \
-         say what is missing. The run ends when the count reaches 5."
+        "You called `act` several times in a row with the same arguments, and the result did not change. Do not make \
+         this call again. Use the result that you have, try other arguments or another tool, or give your final answer \
+         and say what is missing. The run ends when this happens 5 times in a row."
     );
     let logged = records.events().into_iter().filter(|event| event.level == Level::WARN);
     assert_eq!(logged.count(), 3);

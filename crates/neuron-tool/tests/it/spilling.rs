@@ -189,18 +189,40 @@ async fn handles_cannot_be_guessed() {
     let stores = [MemoryOutputStore::new(), MemoryOutputStore::new()];
     let mut handles = Vec::new();
     for store in &stores {
-        for _ in 0..50 {
-            handles.push(store.put("secret".into(), &ctx).await.unwrap());
+        for number in 0..50 {
+            handles.push(store.put(format!("secret {number}"), &ctx).await.unwrap());
         }
     }
-    for guess in ["output-1", "output-1-", "output-1-0000000000000001", "1", ""] {
+    for guess in ["output-", "output-1", "output-0000000000000001", "1", ""] {
         assert_eq!(stores[0].read(guess, 0, 9, &ctx).await.unwrap(), None);
     }
     // The last part of a handle must be random. It must not repeat within a store or in another store.
-    let mut parts: Vec<_> = handles.iter().filter_map(|handle| handle.split('-').nth(2)).collect();
+    let mut parts: Vec<_> = handles.iter().filter_map(|handle| handle.split('-').nth(1)).collect();
     parts.sort_unstable();
     parts.dedup();
     assert_eq!(parts.len(), 100);
+}
+
+/// Regression test. Before the fix, each output had another handle, so no two results of a tool were equal.
+#[tokio::test]
+async fn equal_outputs_of_a_session_have_the_same_handle() {
+    let store = MemoryOutputStore::new().with_max_bytes(10);
+    let ctx = |session: &str| ToolContext { session_id: session.into(), ..Default::default() };
+    let put = async |session: &str, text: &str| store.put(text.into(), &ctx(session)).await;
+    let first = put("a", "123").await.unwrap();
+    let other = put("a", "456").await.unwrap();
+    let of_another_session = put("b", "123").await.unwrap();
+    assert_eq!(put("a", "123").await.unwrap(), first);
+    assert!(first != other && first != of_another_session);
+    assert_eq!(store.read(&of_another_session, 0, 9, &ctx("a")).await.unwrap(), None);
+    // The text counts once, and is newer than the other texts.
+    put("a", "7890").await.unwrap();
+    for (handle, session, is_found) in
+        [(&first, "a", true), (&other, "a", false), (&of_another_session, "b", true)]
+    {
+        let piece = store.read(handle, 0, 9, &ctx(session)).await.unwrap();
+        assert_eq!(piece.is_some(), is_found, "{handle}");
+    }
 }
 
 #[tokio::test]
@@ -215,7 +237,7 @@ async fn oldest_texts_are_removed_and_the_last_stays() {
     let store = MemoryOutputStore::new().with_max_bytes(10);
     let ctx = ToolContext::default();
     let mut handles = Vec::new();
-    for text in ["12345", "12345", "1", "12345678901234567890"] {
+    for text in ["12345", "67890", "1", "12345678901234567890"] {
         handles.push(store.put(text.into(), &ctx).await.unwrap());
         let found = handles.iter().filter(|handle| {
             store.read(handle, 0, 1, &ctx).now_or_never().unwrap().unwrap().is_some()
@@ -228,9 +250,8 @@ async fn oldest_texts_are_removed_and_the_last_stays() {
         assert_eq!(found.count(), expected, "{handles:?}");
     }
     assert!(store.read(&handles[3], 0, 1, &ctx).await.unwrap().is_some());
-    for (handle, start) in handles.iter().zip(["output-1-", "output-2-", "output-3-", "output-4-"])
-    {
-        assert!(handle.starts_with(start) && handle.len() == start.len() + 16, "{handle}");
+    for handle in handles {
+        assert!(handle.strip_prefix("output-").is_some_and(|hash| hash.len() == 16), "{handle}");
     }
 }
 

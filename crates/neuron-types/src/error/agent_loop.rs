@@ -72,7 +72,7 @@ pub enum LoopError {
 }
 
 /// Converts an error of a context strategy into [`LoopError::Context`], or into [`LoopError::Durable`] if a durable
-/// engine caused it.
+/// engine caused it. Of a [`ContextError::AfterUsage`], the source is converted.
 ///
 /// If a strategy calls a model through a [`DurableProvider`](crate::DurableProvider), an engine's error is the source
 /// of a [`ProviderError::Other`].
@@ -87,6 +87,7 @@ impl From<ContextError> for LoopError {
                     }
                 }
             }
+            ContextError::AfterUsage { source, .. } => Self::from(*source),
             error => Self::Context(error),
         }
     }
@@ -222,6 +223,14 @@ pub enum ContextError {
     /// A setting of the strategy is invalid. The text names the setting and its valid values.
     #[error("invalid setting: {0}")]
     InvalidSetting(String),
+    /// The strategy failed after a model call that used tokens. A [`LoopError`] contains only the `source`.
+    #[error("{source}")]
+    AfterUsage {
+        /// The reason of the failure.
+        source: Box<ContextError>,
+        /// The tokens that the model calls used.
+        usage: Box<TokenUsage>,
+    },
 }
 
 impl ContextError {
@@ -229,8 +238,20 @@ impl ContextError {
     #[must_use]
     pub fn usage(&self) -> Option<&TokenUsage> {
         match self {
-            Self::InvalidSummary { usage, .. } => Some(usage),
+            Self::InvalidSummary { usage, .. } | Self::AfterUsage { usage, .. } => Some(usage),
             _ => None,
+        }
+    }
+
+    /// Sets the tokens that the failed compaction used. Tokens that the error already has are replaced.
+    #[must_use]
+    pub fn with_usage(self, usage: TokenUsage) -> Self {
+        let usage = Box::new(usage);
+        match self {
+            Self::InvalidSummary { reason, .. } => Self::InvalidSummary { reason, usage },
+            Self::AfterUsage { source, .. } => Self::AfterUsage { source, usage },
+            error if *usage == TokenUsage::default() => error,
+            error => Self::AfterUsage { source: Box::new(error), usage },
         }
     }
 }

@@ -71,6 +71,16 @@ impl ProviderError {
         )
     }
 
+    /// Returns `true` if a retry of the same request may succeed, and the caller discards the response of the failed
+    /// attempt.
+    ///
+    /// This includes a connection that was lost within the response. A reader of a stream may have received the
+    /// beginning of the response, and has to discard it.
+    #[must_use]
+    pub fn is_retryable_from_start(&self) -> bool {
+        self.is_retryable() || matches!(self, Self::StreamError(_))
+    }
+
     /// Returns the time that the provider asks the client to wait before the next attempt. Returns `None` if the
     /// provider asks for no delay.
     ///

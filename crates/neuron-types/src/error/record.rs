@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BoxError, ProviderError, ToolError, UncertainEffect};
+use crate::{BoxError, ProviderError, ToolError, UncertainEffect, Unsent};
 
 /// A serialisable provider or tool error.
 ///
 /// A durable engine stores the record of a failed call in its journal. On replay, the engine converts the record back
-/// into an error of the same variant with the same text. Of a boxed source error, only the text is stored.
+/// into an error of the same variant with the same text. Of a boxed source error, only the text and the flags of the
+/// record are stored.
 ///
 /// # Example
 ///
@@ -36,6 +37,9 @@ pub struct ErrorRecord {
     /// Set if the failed call may have had its side effect. See [`ToolError::is_uncertain`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_uncertain: bool,
+    /// Set if the request was not sent, so that it used no tokens. See [`ProviderError::was_sent`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unsent: bool,
 }
 
 impl ErrorRecord {
@@ -45,6 +49,7 @@ impl ErrorRecord {
             detail: detail.to_string(),
             millis: None,
             is_uncertain: false,
+            is_unsent: false,
         }
     }
 
@@ -54,6 +59,7 @@ impl ErrorRecord {
         use ProviderError as E;
         let millis = self.millis.map(Duration::from_millis);
         match self.kind.as_str() {
+            "Network" if self.is_unsent => E::Network(Box::new(Unsent(text(self.detail)))),
             "Network" => E::Network(text(self.detail)),
             "RateLimit" => E::RateLimit { retry_after: millis },
             "ModelLoading" => E::ModelLoading(self.detail),
@@ -99,7 +105,8 @@ impl From<&ProviderError> for ErrorRecord {
         let millis = |duration: &Duration| u64::try_from(duration.as_millis()).ok();
         let kind = error.kind();
         match error {
-            E::Network(source) | E::Other(source) => Self::new(kind, source),
+            E::Network(source) => Self { is_unsent: !error.was_sent(), ..Self::new(kind, source) },
+            E::Other(source) => Self::new(kind, source),
             E::RateLimit { retry_after } => {
                 Self { millis: retry_after.as_ref().and_then(millis), ..Self::new(kind, "") }
             }

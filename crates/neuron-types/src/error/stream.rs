@@ -155,9 +155,9 @@ impl From<LoopError> for StreamError {
 /// Converts into the provider's error that caused this error.
 ///
 /// - If other clones of the error exist, the result is a copy of the provider's error, with the same variant and text.
-/// - An error that was created from a text becomes [`ProviderError::ServiceUnavailable`] if it is retryable, and
-///   [`ProviderError::StreamError`] otherwise.
-/// - Any other error becomes [`ProviderError::Other`].
+/// - A retryable error that was created from a text becomes [`ProviderError::ServiceUnavailable`].
+/// - A [final](StreamError::is_final) error becomes [`ProviderError::Other`], because no call is repeated after this
+///   error.
 impl From<StreamError> for ProviderError {
     fn from(error: StreamError) -> Self {
         // Without other clones, the original error can be moved out.
@@ -176,7 +176,6 @@ impl From<StreamError> for ProviderError {
         }
         match &*shared.0 {
             Cause::Text { message, retryable: true } => Self::ServiceUnavailable(message.clone()),
-            Cause::Text { message, retryable: false } => Self::StreamError(message.clone()),
             _ => Self::Other(Box::new(shared)),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_types::{ErrorRecord, ProviderError, ToolError};
+use neuron_types::{ErrorRecord, ProviderError, ToolError, Unsent};
 
 #[track_caller]
 fn stored(record: ErrorRecord) -> ErrorRecord {
@@ -18,6 +18,7 @@ fn provider_errors_keep_kind_text_and_class() {
     let wait = Duration::from_millis(2500);
     for error in [
         E::Network("reset".into()),
+        E::Network(Box::new(Unsent("refused".into()))),
         E::RateLimit { retry_after: Some(wait) },
         E::RateLimit { retry_after: None },
         E::ModelLoading("cold".into()),
@@ -38,6 +39,7 @@ fn provider_errors_keep_kind_text_and_class() {
         assert_eq!(replayed.to_string(), error.to_string());
         assert_eq!(replayed.is_retryable(), error.is_retryable());
         assert_eq!(replayed.retry_after(), error.retry_after());
+        assert_eq!(replayed.takes_no_tokens(), error.takes_no_tokens());
         // The record of a replayed error must be the same, because an error may be journaled again.
         assert_eq!(ErrorRecord::from(&replayed), ErrorRecord::from(&error));
     }
@@ -87,4 +89,18 @@ fn uncertain_tool_error_is_uncertain_on_replay() {
     let failed = ToolError::ExecutionFailed("disk".into());
     assert!(!failed.is_uncertain() && !ToolError::Cancelled.is_uncertain());
     assert!(!serde_json::to_string(&ErrorRecord::from(&failed)).unwrap().contains("uncertain"));
+}
+
+/// Regression test. Before the fix, the record of a request that was not sent had only the text. On a durable engine
+/// its estimated tokens counted.
+#[test]
+fn request_that_was_not_sent_is_not_sent_on_replay() {
+    let unsent = ProviderError::Network(Box::new(Unsent("refused".into())));
+    let replayed = stored(ErrorRecord::from(&unsent)).into_provider_error();
+    assert!(!replayed.was_sent() && replayed.takes_no_tokens());
+    let old = r#"{"kind":"Network","detail":"refused"}"#;
+    let old: ErrorRecord = serde_json::from_str(old).unwrap();
+    assert!(old.into_provider_error().was_sent());
+    let reset = ErrorRecord::from(&ProviderError::Network("reset".into()));
+    assert!(!serde_json::to_string(&reset).unwrap().contains("unsent"));
 }

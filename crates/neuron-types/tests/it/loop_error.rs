@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuron_types::{
     ApprovalError, ContextError, DurableError, LoopError, PendingApproval, ProviderError,
-    StopReason, ToolError, UnknownPrice,
+    StopReason, TokenUsage, ToolError, UnknownPrice,
 };
 
 #[track_caller]
@@ -97,6 +97,9 @@ fn strategy_and_engine_errors_are_classified() {
     check(ContextError::InvalidSetting("zero".into()), "Context", false);
     let summary = ContextError::InvalidSummary { reason: "empty".into(), usage: Box::default() };
     check(summary, "Context", false);
+    let failed = ContextError::from(ProviderError::ServiceUnavailable("529".into()));
+    let failed = failed.with_usage(TokenUsage { input_tokens: 1, ..TokenUsage::default() });
+    check(failed, "ServiceUnavailable", false);
 
     use DurableError as E;
     check(E::ActivityFailed("add(2, 2)".into()), "ActivityFailed", true);

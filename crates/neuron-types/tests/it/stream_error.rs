@@ -142,8 +142,11 @@ fn text_errors_keep_their_class() {
             matches!(error, ProviderError::ServiceUnavailable(text) if text == "the line broke")
         );
     }
-    let error = ProviderError::from(StreamError::non_retryable("bad frame"));
-    assert!(matches!(error, ProviderError::StreamError(text) if text == "bad frame"));
+    // A `ProviderError::StreamError` would be retried.
+    let error = StreamError::non_retryable("bad frame");
+    assert!(error.is_final());
+    let error = ProviderError::from(error);
+    assert_eq!((error.kind(), error.to_string()), ("Other", "bad frame".into()));
 }
 
 #[test]
