@@ -71,7 +71,9 @@
 //!   `tools` are appended to the tools of the request. Use `extra` for Google's own tools, for `safetySettings` and for
 //!   other fields of `generationConfig`. Audio and video are sent as `ContentBlock::Raw`, with a part of the API as its
 //!   JSON.
-//! - A stream or a whole response without a `finishReason` is an error and never a short response.
+//! - A stream or a whole response without a `finishReason` is an error and never a short response. Several chunks of a
+//!   stream may have a `finishReason`. The last one counts, and the stream is complete when the server ends it, or
+//!   at the [`idle_timeout`](Gemini::idle_timeout).
 //! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
 //!   `true` for errors that may be retried.
 //!
