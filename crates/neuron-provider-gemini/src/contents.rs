@@ -131,7 +131,7 @@ impl Serialize for WithoutId<'_> {
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if the API does not accept an image. Also if a tool result has no call, because the
+/// [`ProviderError::InvalidRequest`] if the API does not accept a file. Also if a tool result has no call, because the
 /// API requires the name of the tool, which only the call contains.
 pub(crate) fn contents<'a>(
     messages: &'a [Message],
@@ -199,7 +199,7 @@ fn results<'a>(
                  transcript::repair"
             )));
         };
-        let content = ResultContent::new(content, *is_error, target.generation);
+        let content = ResultContent::new(content, *is_error, target.vendor, target.generation);
         more.extend(content.following.iter().copied().map(Part::Media));
         let function_response = FunctionResponse::new(name, id, content);
         responses.push((position, Part::Response { function_response }));
@@ -243,12 +243,13 @@ fn own_fields<'a>(block: &'a ContentBlock, vendor: &str) -> Option<&'a Map<Strin
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if the block is an image that the API does not accept.
+/// [`ProviderError::InvalidRequest`] if the block is a file that the API does not accept.
 fn part<'a>(
     block: &'a ContentBlock,
     target: Target<'_>,
 ) -> Result<Option<Part<'a>>, ProviderError> {
-    let media = |media: Option<Media<'a>>| media.map(Media::checked).transpose();
+    let media =
+        |media: Option<Media<'a>>| media.map(|media| media.checked(target.vendor)).transpose();
     Ok(match block {
         ContentBlock::Raw { provider, .. } if provider == target.vendor => {
             own_fields(block, target.vendor).and_then(|fields| own_part(block, fields, target))

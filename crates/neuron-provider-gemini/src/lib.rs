@@ -58,7 +58,8 @@
 //!   sent as messages of the user, because the API has no role for them.
 //! - Images and PDF documents in the results of tools are parts of the function response. For models before Gemini 3,
 //!   and if they are URLs, they follow in a content of the user. The API accepts images as PNG, JPEG, WebP, HEIC and
-//!   HEIF. Another image in a result becomes a text, and in a message it is an error.
+//!   HEIF. Vertex AI needs the type of the file at a URL, which the extension in the URL determines. Any other file in a
+//!   result becomes a text, and in a message it is an error.
 //! - Input schemas are sent as JSON Schema, with local references resolved and with the type `object`. Keywords that the
 //!   API rejects, such as `format` and exclusive bounds, and references that cannot be resolved become a part of the
 //!   description. A condition (`not`, `if`) with such a keyword becomes a part of the description as a whole.

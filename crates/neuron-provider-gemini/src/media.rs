@@ -5,6 +5,8 @@
 use neuron_types::{DocumentSource, ImageSource, ProviderError};
 use serde::Serialize;
 
+use crate::model::VERTEX;
+
 /// A file, as data or as a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -38,13 +40,13 @@ impl Media<'_> {
         }
     }
 
-    /// Returns `false` if the API rejects the file: an image of another type than [`IMAGES`], or a `data:` URL that is
-    /// not in base64. Types other than images are not checked.
-    pub(crate) fn is_accepted(&self) -> bool {
+    /// Returns `false` if the platform `vendor` rejects the file: an image of another type than [`IMAGES`], a `data:` URL
+    /// that is not in base64, or on Vertex AI a file without a type. Types other than images are not checked.
+    pub(crate) fn is_accepted(&self, vendor: &str) -> bool {
         let is_data =
             matches!(self, Self::FileData { file_uri, .. } if data_of(file_uri).is_some());
         let is_other = |kind: &str| kind.starts_with("image/") && !IMAGES.contains(&kind);
-        !is_data && !self.mime_type().is_some_and(is_other)
+        !is_data && self.mime_type().map_or(vendor != VERTEX, |kind| !is_other(kind))
     }
 
     /// Returns `true` if a function response may contain the file.
@@ -55,18 +57,27 @@ impl Media<'_> {
         }
     }
 
-    /// Returns the file if the API accepts it.
+    /// Returns the file if the platform `vendor` accepts it.
     ///
     /// # Errors
     ///
     /// [`ProviderError::InvalidRequest`] if it does [not](Self::is_accepted).
-    pub(crate) fn checked(self) -> Result<Self, ProviderError> {
-        if self.is_accepted() {
+    pub(crate) fn checked(self, vendor: &str) -> Result<Self, ProviderError> {
+        if self.is_accepted(vendor) {
             return Ok(self);
         }
-        let what = match self.mime_type() {
-            Some(kind) => format!("an image of the type `{kind}`"),
-            None => "a `data:` URL without base64".to_owned(),
+        let what = match self {
+            Self::FileData { file_uri, mime_type: None } if data_of(file_uri).is_none() => {
+                return Err(ProviderError::InvalidRequest(
+                    "Vertex AI needs the type of a file, and the URL has no known extension such as `.png`: send the \
+                     file in base64"
+                        .into(),
+                ));
+            }
+            file => match file.mime_type() {
+                Some(kind) => format!("an image of the type `{kind}`"),
+                None => "a `data:` URL without base64".to_owned(),
+            },
         };
         Err(ProviderError::InvalidRequest(format!(
             "Gemini does not accept {what}: send the image as PNG, JPEG, WebP, HEIC or HEIF, in base64"
@@ -167,6 +178,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::model::GOOGLE_AI;
 
     #[track_caller]
     fn check(url: &str, expected: Value) {
@@ -197,6 +209,7 @@ mod tests {
             check(url, json!({"fileData": {"fileUri": url}}));
         }
     }
+
     #[test]
     fn file_of_a_type_that_the_api_rejects_is_not_accepted() {
         let rejected = |what: &str| {
@@ -213,17 +226,26 @@ mod tests {
             ("data:,", "a `data:` URL without base64"),
             ("data:", "a `data:` URL without base64"),
         ] {
-            assert_eq!(at(url).checked().unwrap_err().to_string(), rejected(what), "{url}");
+            for vendor in [GOOGLE_AI, VERTEX] {
+                let error = at(url).checked(vendor).unwrap_err().to_string();
+                assert_eq!(error, rejected(what), "{url}");
+            }
         }
         for url in [
             "data:image/heic;base64,aGk=",
             "data:application/pdf;base64,aGk=",
             "data:audio/wav;base64,aGk=",
-            "https://a.example/b",
             "gs://b/c.mp4",
-            "",
         ] {
-            assert!(at(url).is_accepted(), "{url}");
+            assert!(at(url).is_accepted(GOOGLE_AI) && at(url).is_accepted(VERTEX), "{url}");
+        }
+        for url in ["https://a.example/b?c=.png", "gs://b/c", ""] {
+            assert!(at(url).is_accepted(GOOGLE_AI), "{url}");
+            assert_eq!(
+                at(url).checked(VERTEX).unwrap_err().to_string(),
+                "invalid request: Vertex AI needs the type of a file, and the URL has no known extension such as \
+                 `.png`: send the file in base64"
+            );
         }
     }
 }

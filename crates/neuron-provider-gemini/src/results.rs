@@ -50,9 +50,14 @@ enum Item<'a> {
 }
 
 impl<'a> ResultContent<'a> {
-    /// Splits the content of a result. Models before Gemini 3 accept no media in function responses. An image that the
-    /// API does not accept becomes a text, because an error would end every later turn.
-    pub(crate) fn new(content: &'a [ContentItem], is_error: bool, generation: Generation) -> Self {
+    /// Splits the content of a result. Models before Gemini 3 accept no media in function responses. A file that the
+    /// platform `vendor` does not accept becomes a text, because an error would end every later turn.
+    pub(crate) fn new(
+        content: &'a [ContentItem],
+        is_error: bool,
+        vendor: &str,
+        generation: Generation,
+    ) -> Self {
         let mut split =
             Self { items: Vec::new(), is_error, inside: Vec::new(), following: Vec::new() };
         for item in content {
@@ -71,7 +76,7 @@ impl<'a> ResultContent<'a> {
                     continue;
                 }
             };
-            if !file.is_accepted() {
+            if !file.is_accepted(vendor) {
                 split.items.push(Item::Shown(item));
             } else if file.fits_response() && generation == Generation::Three {
                 split.inside.push(file);

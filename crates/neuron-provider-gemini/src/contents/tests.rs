@@ -4,6 +4,7 @@ use neuron_types::{ContentItem, EmbeddedResource, ImageSource};
 use serde_json::json;
 
 use super::*;
+use crate::model::VERTEX;
 
 const V: &str = "gcp.gemini";
 const DUMMY: &str = "skip_thought_signature_validator";
@@ -388,6 +389,33 @@ fn image_of_a_rejected_type_in_a_result_becomes_text() {
             json!({"role": "user", "parts": [inline("image/heic")]}),
         ]
     );
+}
+
+/// Vertex AI rejects a file without a type, which made every later turn fail
+/// (<https://github.com/langchain-ai/langchainjs/pull/8947>).
+#[test]
+fn url_without_an_extension_in_a_result_is_text_on_vertex() {
+    let source = ImageSource::Url { url: "https://cdn.example/i?id=7".into() };
+    let messages = [
+        Message::user("hi"),
+        model(vec![call("1", "f")]),
+        user(vec![result("1", vec![source.clone().into()], false)]),
+    ];
+    let sent = |vendor| {
+        let contents = contents(&messages, Target::new(vendor, "gemini-3.8-flash")).unwrap();
+        serde_json::to_value(contents).unwrap().as_array().unwrap()[2..].to_vec()
+    };
+    let response = |output: &str| {
+        let response = json!({"name": "f", "response": {"output": output}});
+        json!({"role": "user", "parts": [{"functionResponse": response}]})
+    };
+    let file = json!({"fileData": {"fileUri": "https://cdn.example/i?id=7"}});
+    assert_eq!(sent(V), [response("[the file follows]"), json!({"role": "user", "parts": [file]})]);
+    assert_eq!(sent(VERTEX), [response("[image]")]);
+    let asked = [user(vec![source.into()])];
+    assert!(contents(&asked, Target::new(V, "m")).is_ok());
+    let error = contents(&asked, Target::new(VERTEX, "m")).err().unwrap();
+    assert!(error.to_string().contains("Vertex AI needs the type"), "{error}");
 }
 
 #[test]
