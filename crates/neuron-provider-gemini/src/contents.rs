@@ -7,7 +7,7 @@
 //! - The results of tools form a content of their own. In a content that also has other parts, the API would take them
 //!   for the model's own words (<https://github.com/pydantic/pydantic-ai/issues/4210>).
 //! - A system message becomes a content of the user, because contents have no system role.
-//! - A conversation that ends with the model gets a content of the user, because the API rejects it without
+//! - A conversation that begins or ends with the model gets a content of the user, because the API rejects it without
 //!   (<https://github.com/crewAIInc/crewAI/pull/6973>).
 
 use neuron_http::ObjectInput;
@@ -168,11 +168,18 @@ pub(crate) fn contents<'a>(
     Ok(contents)
 }
 
-/// Adds a content of the user if the conversation ends with the model, as after a response of another vendor that is
-/// paused. The API rejects such a conversation.
-pub(crate) fn end_with_user(contents: &mut Vec<Content<'_>>) {
+/// Adds a content of the user at the beginning and at the end of a conversation, unless it has one there. The API rejects
+/// a conversation that begins or ends with the model, and a conversation without contents.
+///
+/// A conversation begins with the model if the user's first message is blank, or if only another vendor can read it. A
+/// conversation ends with the model after a paused response of another vendor.
+pub(crate) fn surround_with_user(contents: &mut Vec<Content<'_>>) {
+    let user = |text| Content { role: "user", parts: vec![Part::Text { text }] };
+    if contents.first().is_none_or(|first| first.role == "model") {
+        contents.insert(0, user("[blank message]"));
+    }
     if contents.last().is_some_and(|last| last.role == "model") {
-        contents.push(Content { role: "user", parts: vec![Part::Text { text: "Continue." }] });
+        contents.push(user("Continue."));
     }
 }
 

@@ -56,6 +56,8 @@
 //!   server tools.
 //! - System messages at the beginning of the conversation are added to the system instruction. Later system messages are
 //!   sent as messages of the user, because the API has no role for them.
+//! - A conversation that begins with the model, for example because the first message is blank, gets the message
+//!   `[blank message]` before it. A conversation that ends with the model gets the message `Continue.`.
 //! - Images and PDF documents in the results of tools are parts of the function response. For models before Gemini 3,
 //!   and if they are URLs, they follow in a content of the user. The API accepts images as PNG, JPEG, WebP, HEIC and
 //!   HEIF. Vertex AI needs the type of the file at a URL, which the extension in the URL determines. Any other file in a

@@ -13,7 +13,7 @@ use neuron_types::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::contents::{Target, contents, end_with_user};
+use crate::contents::{Target, contents, surround_with_user};
 use crate::model::number_of_generation;
 use crate::schema;
 use crate::thinking::{Thinking, thinking};
@@ -90,7 +90,10 @@ pub(crate) fn write(
         false => split_leading_system(request.messages),
     };
     let mut contents = contents(messages, Target::new(vendor, model))?;
-    end_with_user(&mut contents);
+    // The API's own error explains best that there are no messages.
+    if !messages.is_empty() {
+        surround_with_user(&mut contents);
+    }
     write_json(request.extra, |fields| {
         fields.some("generationConfig", config.is_set().then_some(&config))?;
         if !is_cached {

@@ -237,6 +237,13 @@ fn leading_system_messages_are_sent_beside_a_cache() {
 }
 
 #[test]
+fn request_without_messages_gets_no_filler() {
+    assert_eq!(body(&CompletionRequest::default()), json!({"contents": []}));
+    let blank = CompletionRequest { messages: vec![Message::user("")], ..Default::default() };
+    assert_eq!(body(&blank)["contents"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn inexpressible_request_is_an_error() {
     let edit = ContextEdit::Compact { strategy: "summarize".into() };
     let management = ContextManagement { edits: vec![edit] };

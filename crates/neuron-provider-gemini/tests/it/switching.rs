@@ -126,6 +126,37 @@ async fn paused_response_of_another_vendor_is_continued() {
     assert_eq!(server.bodies()[0]["contents"][2], last);
 }
 
+/// Gemini rejected a conversation without contents, and a conversation that begins with the model.
+#[tokio::test]
+async fn blank_beginning_is_replaced() {
+    let server = GeminiServer::start(["a", "b", "c"]).await.unwrap();
+    let provider = Gemini::new(GeminiServer::API_KEY).base_url(server.url());
+    let video = ContentBlock::Raw {
+        provider: "aws.bedrock".into(),
+        json: json!({"video": {}}),
+        portable: None,
+    };
+    let blank = Message::user("");
+    for beginning in [
+        vec![blank.clone()],
+        vec![blank, Message::assistant("ok"), Message::user("next")],
+        vec![
+            Message { role: Role::User, content: vec![video] },
+            Message::assistant("ok"),
+            Message::user("next"),
+        ],
+    ] {
+        provider.complete(talk(beginning)).await.unwrap();
+    }
+    let user = |text: &str| json!({"role": "user", "parts": [{"text": text}]});
+    let model = json!({"role": "model", "parts": [{"text": "ok"}]});
+    let filler = user("[blank message]");
+    let long = json!([filler, model, user("next")]);
+    for (body, expected) in server.bodies().iter().zip([json!([filler]), long.clone(), long]) {
+        assert_eq!(body["contents"], expected);
+    }
+}
+
 /// The server rejects the signature of another model, and ids for models before Gemini 3.
 #[tokio::test]
 async fn turn_continues_with_another_model() {
