@@ -12,6 +12,7 @@
 //! | sending a request | [`Endpoint`], [`BaseUrl`], [`write_json`] |
 //! | reading the response | [`Reply`], [`Body`] |
 //! | tool calls of other vendors in a request | [`CallIds`], [`UniqueTexts`], [`called_name`] |
+//! | names of tools that a vendor rejects | [`ToolNames`], [`RenamedTools`] |
 //! | a streamed response | [`AnswerStream`], [`Decoder`], [`SseDecoder`], [`LineDecoder`] |
 //! | a status that is not a success | [`Rejection`], [`VendorError`], [`retry_after`] |
 //! | keys | [`Secret`] |
@@ -34,6 +35,7 @@ mod called_name;
 mod json_body;
 mod lenient;
 mod references;
+mod tool_names;
 mod unique_texts;
 
 mod body;
@@ -71,5 +73,6 @@ pub use rejection::Rejection;
 pub use reply::Reply;
 pub use secret::Secret;
 pub use sse::SseDecoder;
+pub use tool_names::{RenamedTools, ToolNames};
 pub use unique_texts::UniqueTexts;
 pub use vendor_error::VendorError;
