@@ -224,7 +224,7 @@ impl Gemini {
 
     /// Returns the server that will respond to a request.
     fn origin(&self, request: RequestRef<'_>) -> Origin {
-        Origin::new(self.platform.name(), model_of(request, &self.model))
+        Origin::new(self.platform.name(), model_of(request, &self.model)).with_tools(request.tools)
     }
 
     /// Sends a request and parses the whole response.

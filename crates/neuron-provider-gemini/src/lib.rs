@@ -44,6 +44,8 @@
 //!   conversation that waits for the results of tools in another project.
 //! - A tool call without an id gets a UUID, which is never sent. The name of a tool result's tool is the name in the
 //!   call. A tool result without a call is an error.
+//! - Names of tools are sent with `_` in place of characters that the API rejects, with `_` before an invalid first
+//!   character, and with a number if they would repeat. A call has the original name of its tool.
 //! - If the response ends with `MALFORMED_…` or `UNEXPECTED_…`, its calls are kept as raw blocks that do not run and are
 //!   not sent back. The events of calls arrive at the end of a stream, because this reason arrives there. A refusal has no
 //!   event [`ToolUse`](neuron_types::StreamEvent::ToolUse), so its calls do not run either.
@@ -107,7 +109,7 @@
 //! | `results.rs` | results of tools in a request |
 //! | `media.rs` | images and documents in a request |
 //! | `thinking.rs` | settings of thinking in a request |
-//! | `tools.rs`, `schema.rs` | tools in a request, and their schemas |
+//! | `tools.rs`, `names.rs`, `schema.rs` | tools in a request, their names and schemas |
 //! | `response.rs` | responses |
 //! | `parts.rs` | parts of responses |
 //! | `metadata.rs`, `usage.rs` | metadata and token counts of responses |
@@ -129,6 +131,7 @@ mod error;
 mod media;
 mod metadata;
 mod model;
+mod names;
 mod parts;
 mod request;
 mod response;

@@ -4,11 +4,13 @@
 
 use std::collections::HashSet;
 
-use neuron_types::{ContentBlock, ProviderError, ToolCall};
+use neuron_http::RenamedTools;
+use neuron_types::{ContentBlock, ProviderError, ToolCall, ToolDefinition};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::model::base_name;
+use crate::names;
 
 /// Name of the field that the crate adds to a signed part. It contains the name of the model that was asked. The
 /// field is never sent. The API rejects a signature of another model, and a signature does not show its model.
@@ -21,11 +23,17 @@ pub(crate) struct Origin {
     pub(crate) vendor: &'static str,
     /// Name of the model that was asked, without the path before it. Empty if it is not known.
     pub(crate) model: String,
+    renamed: RenamedTools,
 }
 
 impl Origin {
     pub(crate) fn new(vendor: &'static str, model: &str) -> Self {
-        Self { vendor, model: base_name(model).to_owned() }
+        Self { vendor, model: base_name(model).to_owned(), renamed: RenamedTools::default() }
+    }
+
+    /// Sets the tools of the request, whose names may be replaced in it.
+    pub(crate) fn with_tools(self, tools: &[ToolDefinition]) -> Self {
+        Self { renamed: names::renamed(tools), ..self }
     }
 }
 
@@ -139,7 +147,7 @@ impl Parts {
         else {
             return Ok(self.raw(part, None));
         };
-        let name = name.to_owned();
+        let name = self.origin.renamed.original(name).to_owned();
         let input = arguments(call);
         let server_id = call.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
         let is_plain = call.keys().all(|key| key == "name" || key == "args");
@@ -151,7 +159,7 @@ impl Parts {
 
     /// Returns a part in its own JSON. A signed part names its model.
     fn raw(&self, mut part: Value, portable: Option<ContentBlock>) -> ContentBlock {
-        let Origin { vendor, model } = &self.origin;
+        let Origin { vendor, model, .. } = &self.origin;
         if let Some(fields) = part.as_object_mut().filter(|fields| is_signed(fields))
             && !model.is_empty()
         {

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::contents::{Target, contents, surround_with_user};
 use crate::model::number_of_generation;
+use crate::names::names;
 use crate::schema;
 use crate::thinking::{Thinking, thinking};
 use crate::tools::{Tools, tool_config};
@@ -89,7 +90,8 @@ pub(crate) fn write(
         true => (&[][..], request.messages),
         false => split_leading_system(request.messages),
     };
-    let mut contents = contents(messages, Target::new(vendor, model))?;
+    let mut names = names(request.tools);
+    let mut contents = contents(messages, Target::new(vendor, model), &mut names)?;
     // The API's own error explains best that there are no messages.
     if !messages.is_empty() {
         surround_with_user(&mut contents);
@@ -97,9 +99,8 @@ pub(crate) fn write(
     write_json(request.extra, |fields| {
         fields.some("generationConfig", config.is_set().then_some(&config))?;
         if !is_cached {
-            let tools = Tools { tools: request.tools, vendor };
-            fields.some("tools", (!request.tools.is_empty()).then_some(tools))?;
-            fields.some("toolConfig", tool_config(request))?;
+            fields.some("tools", Tools::new(request.tools, vendor, &mut names))?;
+            fields.some("toolConfig", tool_config(request, &mut names))?;
             let system = SystemInstruction::new(request.system, leading);
             fields.some("systemInstruction", (!system.parts.is_empty()).then_some(system))?;
         }

@@ -48,7 +48,8 @@ fn origin() -> Origin {
 }
 
 /// Parses the body of a response that is not streamed. The response does not record which model signed its parts.
-/// [`Gemini`](crate::Gemini) records it, so that another model does not get the signatures.
+/// [`Gemini`](crate::Gemini) records it, so that another model does not get the signatures. A call of a tool whose name
+/// the API rejects has the name in the request, while [`Gemini`](crate::Gemini) returns the name of the tool.
 ///
 /// # Errors
 ///

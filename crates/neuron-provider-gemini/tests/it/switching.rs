@@ -4,7 +4,7 @@ use neuron_provider_anthropic::Anthropic;
 use neuron_provider_gemini::Gemini;
 use neuron_testing::{AnthropicServer, GeminiServer, Reply};
 use neuron_types::{
-    CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, transcript,
+    CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, ToolChoice, transcript,
 };
 use serde_json::{Value, json};
 
@@ -155,6 +155,30 @@ async fn blank_beginning_is_replaced() {
     for (body, expected) in server.bodies().iter().zip([json!([filler]), long.clone(), long]) {
         assert_eq!(body["contents"], expected);
     }
+}
+
+/// Gemini rejected every request with a tool whose name begins with a digit.
+#[tokio::test]
+async fn names_of_tools_are_replaced_there_and_back() {
+    let reply = || Reply::tool_call("a", "_1mcp_search", json!({"q": 1}));
+    let server = GeminiServer::start([reply(), reply(), Reply::text("done")]).await.unwrap();
+    let provider = Gemini::new(GeminiServer::API_KEY).base_url(server.url());
+    let mut request = talk(vec![Message::user("hi")]);
+    request.tools[0].name = "1mcp_search".into();
+    request.tool_choice = Some(ToolChoice::Specific { name: "1mcp_search".into() });
+    let whole = provider.complete(request.clone()).await.unwrap().message;
+    let handle = provider.complete_stream(request.clone()).await.unwrap();
+    let streamed = handle.into_response().await.unwrap().message;
+    for message in [&whole, &streamed] {
+        assert_eq!(message.tool_uses().next().unwrap().name, "1mcp_search");
+    }
+    let sent = &server.bodies()[0];
+    assert_eq!(sent["tools"][0]["functionDeclarations"][0]["name"], "_1mcp_search");
+    let allowed = &sent["toolConfig"]["functionCallingConfig"]["allowedFunctionNames"];
+    assert_eq!(*allowed, json!(["_1mcp_search"]));
+    let answers = results(&whole);
+    request.messages.extend([whole, answers]);
+    assert_eq!(provider.complete(request).await.unwrap().message.text(), "done");
 }
 
 /// The server rejects the signature of another model, and ids for models before Gemini 3.
