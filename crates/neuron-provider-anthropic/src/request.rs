@@ -76,10 +76,7 @@ fn write_fields(
     settings: Settings<'_>,
     stream: bool,
 ) -> serde_json::Result<()> {
-    let model = match request.model {
-        "" => settings.model,
-        model => model,
-    };
+    let model = request.model_or(settings.model);
     let search = Search::of(&request, model);
     fields.entry("model", model)?;
     fields.entry("max_tokens", &max_tokens(request, settings))?;

@@ -50,10 +50,7 @@ pub(crate) struct Guardrail {
 
 /// Returns the id of a request's model, or `default` if the request names none.
 pub(crate) fn model_of<'a>(request: RequestRef<'a>, default: &'a str) -> &'a str {
-    match request.model {
-        "" => default,
-        model => model,
-    }
+    request.model_or(default)
 }
 
 /// Returns `true` if a response may be so long that it must be streamed. A response without a maximum may have any

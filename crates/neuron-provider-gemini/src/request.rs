@@ -56,14 +56,6 @@ pub(crate) fn needs_stream(request: RequestRef<'_>, model: &str) -> bool {
         && number_of_generation(model).is_none_or(|number| number >= LONG_DECODE)
 }
 
-/// Returns the model of a request, or `default` if the request names none.
-pub(crate) fn model_of<'a>(request: RequestRef<'a>, default: &'a str) -> &'a str {
-    match request.model {
-        "" => default,
-        model => model,
-    }
-}
-
 /// Serialises a request to `model`. `vendor` is the name of the platform.
 ///
 /// # Errors

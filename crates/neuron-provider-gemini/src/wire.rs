@@ -39,7 +39,7 @@ use crate::{embed, error, request, response};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub fn write_request(request: RequestRef<'_>) -> Result<Vec<u8>, ProviderError> {
-    request::write(request, request::model_of(request, DEFAULT_MODEL), GOOGLE_AI)
+    request::write(request, request.model_or(DEFAULT_MODEL), GOOGLE_AI)
 }
 
 /// Returns the server of a response of Google AI. The model that was asked is not known here.

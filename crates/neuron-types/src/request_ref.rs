@@ -85,7 +85,22 @@ pub struct RequestRef<'a> {
     pub history: Option<History<'a>>,
 }
 
-impl RequestRef<'_> {
+impl<'a> RequestRef<'a> {
+    /// Returns the model of the request, or `default` if the request names none.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_types::RequestRef;
+    ///
+    /// assert_eq!(RequestRef { model: "m", ..Default::default() }.model_or("n"), "m");
+    /// assert_eq!(RequestRef::default().model_or("n"), "n");
+    /// ```
+    #[must_use]
+    pub fn model_or(&self, default: &'a str) -> &'a str {
+        if self.model.is_empty() { default } else { self.model }
+    }
+
     /// Copies the request. The fields [`cache`](Self::cache) and [`history`](Self::history) are lost, because an owned
     /// request does not have them.
     #[must_use]
