@@ -8,7 +8,7 @@
 
 use neuron_http::{Shortest, write_json};
 use neuron_types::{
-    ContentBlock, Message, ProviderError, RequestRef, ResponseFormat, Role, SystemPrompt,
+    ContentBlock, Message, ProviderError, RequestRef, ResponseFormat, SystemPrompt,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -80,7 +80,7 @@ pub(crate) fn write(
     let is_cached = cache.is_some_and(|cache| !cache.is_null());
     let (leading, messages) = match is_cached {
         true => (&[][..], request.messages),
-        false => split_leading_system(request.messages),
+        false => request.split_leading_system(),
     };
     let mut names = names(request.tools);
     let mut contents = contents(messages, Target::new(vendor, model), &mut names)?;
@@ -150,13 +150,6 @@ impl<'a> GenerationConfig<'a> {
             || self.thinking_config.is_some()
             || self.response_mime_type.is_some()
     }
-}
-
-/// Splits off the system messages at the beginning, which become a part of the system instruction. Returns these
-/// messages and all other messages.
-fn split_leading_system(messages: &[Message]) -> (&[Message], &[Message]) {
-    let first = messages.iter().position(|message| message.role != Role::System);
-    messages.split_at(first.unwrap_or(messages.len()))
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,8 @@
 //! Tests of the fields of a request.
 
 use neuron_types::{
-    CompletionRequest, ContextEdit, ContextManagement, SystemBlock, ToolChoice, ToolDefinition,
+    CompletionRequest, ContextEdit, ContextManagement, Role, SystemBlock, ToolChoice,
+    ToolDefinition,
 };
 use serde_json::json;
 
