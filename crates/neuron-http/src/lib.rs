@@ -12,6 +12,7 @@
 //! | sending a request | [`Endpoint`], [`BaseUrl`], [`write_json`] |
 //! | reading the response | [`Reply`], [`Body`] |
 //! | tool calls of other vendors in a request | [`CallIds`], [`UniqueTexts`], [`called_name`] |
+//! | files in a request | [`inline_data`] |
 //! | names of tools that a vendor rejects | [`ToolNames`], [`RenamedTools`] |
 //! | a streamed response | [`AnswerStream`], [`Decoder`], [`SseDecoder`], [`LineDecoder`] |
 //! | a status that is not a success | [`Rejection`], [`VendorError`], [`retry_after`] |
@@ -32,6 +33,7 @@ mod transport;
 
 mod call_ids;
 mod called_name;
+mod data_url;
 mod json_body;
 mod lenient;
 mod references;
@@ -60,6 +62,7 @@ pub use body::Body;
 pub use call_ids::CallIds;
 pub use called_name::called_name;
 pub use client::HttpClient;
+pub use data_url::inline_data;
 pub use endpoint::Endpoint;
 pub use framing::{Framing, read_frame};
 pub use headers::{header, header_value, retry_after};

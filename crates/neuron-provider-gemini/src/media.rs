@@ -2,6 +2,7 @@
 //!
 //! <https://ai.google.dev/gemini-api/docs/image-understanding>
 
+use neuron_http::inline_data;
 use neuron_types::{DocumentSource, ImageSource, ProviderError};
 use serde::Serialize;
 
@@ -43,8 +44,7 @@ impl Media<'_> {
     /// Returns `false` if the platform `vendor` rejects the file: an image of another type than [`IMAGES`], a `data:` URL
     /// that is not in base64, or on Vertex AI a file without a type. Types other than images are not checked.
     pub(crate) fn is_accepted(&self, vendor: &str) -> bool {
-        let is_data =
-            matches!(self, Self::FileData { file_uri, .. } if data_of(file_uri).is_some());
+        let is_data = matches!(self, Self::FileData { file_uri, .. } if is_data_url(file_uri));
         let is_other = |kind: &str| kind.starts_with("image/") && !IMAGES.contains(&kind);
         !is_data && self.mime_type().map_or(vendor != VERTEX, |kind| !is_other(kind))
     }
@@ -67,7 +67,7 @@ impl Media<'_> {
             return Ok(self);
         }
         let what = match self {
-            Self::FileData { file_uri, mime_type: None } if data_of(file_uri).is_none() => {
+            Self::FileData { file_uri, mime_type: None } if !is_data_url(file_uri) => {
                 return Err(ProviderError::InvalidRequest(
                     "Vertex AI needs the type of a file, and the URL has no known extension such as `.png`: send the \
                      file in base64"
@@ -107,23 +107,15 @@ pub(crate) fn document(source: &DocumentSource) -> Option<Media<'_>> {
 
 /// Returns the file at a URL. A `data:` URL becomes inline data, because the API downloads only other URLs.
 pub(crate) fn at(url: &str) -> Media<'_> {
-    match inline(url) {
-        Some((mime_type, data)) => Media::InlineData { mime_type, data },
+    match inline_data(url) {
+        Some((kind, data)) => Media::InlineData { mime_type: canonical(kind), data },
         None => Media::FileData { file_uri: url, mime_type: type_of(url) },
     }
 }
 
-/// Returns the type and the base64 data of a `data:` URL, or `None` for any other URL.
-fn inline(url: &str) -> Option<(&str, &str)> {
-    let (kind, data) = data_of(url)?.split_once(',')?;
-    let (kind, encoding) = kind.rsplit_once(';')?;
-    encoding.trim().eq_ignore_ascii_case("base64").then(|| (canonical(kind), data))
-}
-
-/// Returns a `data:` URL without its scheme, or `None` for any other URL.
-fn data_of(url: &str) -> Option<&str> {
-    let (scheme, rest) = url.split_once(':')?;
-    scheme.trim_start().eq_ignore_ascii_case("data").then_some(rest)
+fn is_data_url(url: &str) -> bool {
+    let scheme = url.trim_start().split_once(':').map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("data"))
 }
 
 /// Returns a type without its parameters, and in the spelling of the API if the type is known.
