@@ -2,9 +2,7 @@
 //!
 //! <https://ai.google.dev/api/caching#Part>
 
-use std::collections::HashSet;
-
-use neuron_http::RenamedTools;
+use neuron_http::{RenamedTools, UniqueTexts};
 use neuron_types::{ContentBlock, ProviderError, ToolCall, ToolDefinition};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -43,12 +41,12 @@ pub(crate) struct Parts {
     origin: Origin,
     blocks: Vec<ContentBlock>,
     /// Ids of all calls in `blocks`.
-    ids: HashSet<String>,
+    ids: UniqueTexts<'static>,
 }
 
 impl Parts {
     pub(crate) fn new(origin: Origin) -> Self {
-        Self { origin, blocks: Vec::new(), ids: HashSet::new() }
+        Self { origin, blocks: Vec::new(), ids: UniqueTexts::new(usize::MAX) }
     }
 
     /// Adds a part, and returns the block with its content. A text continues the text before it, unless a part is
@@ -171,17 +169,11 @@ impl Parts {
     /// Returns an id that no earlier call of the response has. This is the server's id, with a number appended if an
     /// earlier call has that id. A UUID replaces a missing id.
     fn unique_id(&mut self, server_id: &str) -> String {
-        let given = match server_id {
+        let id = match server_id {
             "" => format!("call_{}", Uuid::new_v4().simple()),
             id => id.to_owned(),
         };
-        let mut unique = given.clone();
-        let mut number = 1;
-        while !self.ids.insert(unique.clone()) {
-            number += 1;
-            unique = format!("{given}_{number}");
-        }
-        unique
+        self.ids.give(id.into()).into_owned()
     }
 }
 
