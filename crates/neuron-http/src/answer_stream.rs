@@ -33,7 +33,8 @@ pub trait Decoder {
         events: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError>;
 
-    /// Handles a stream that ends before a frame has completed the response.
+    /// Handles a stream that ends before a frame has completed the response. Also called at the idle timeout, because a
+    /// server may keep the connection open. An error is then replaced by the timeout.
     ///
     /// # Errors
     ///
@@ -173,8 +174,18 @@ where
                     }
                     fed
                 }
+                // Some servers keep the connection open after the response.
+                Some(Err(error @ ProviderError::Timeout(_))) => self.finish().map_err(|_| error),
                 Some(Err(error)) => Err(error),
-                None => self.finish(),
+                None => {
+                    let finished = self.finish();
+                    if finished.is_ok() && (self.expect_end)(&mut self.body) {
+                        // Yields once, as above. The last events follow.
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    finished
+                }
             };
             if let Err(error) = fed {
                 let error = self.secret.redact_error(error);

@@ -12,6 +12,8 @@
 //! | sending a request | [`Endpoint`], [`BaseUrl`], [`write_json`] |
 //! | reading the response | [`Reply`], [`Body`] |
 //! | tool calls of other vendors in a request | [`CallIds`], [`UniqueTexts`], [`called_name`] |
+//! | files in a request | [`inline_data`] |
+//! | names of tools that a vendor rejects | [`ToolNames`], [`RenamedTools`] |
 //! | a streamed response | [`AnswerStream`], [`Decoder`], [`SseDecoder`], [`LineDecoder`] |
 //! | a status that is not a success | [`Rejection`], [`VendorError`], [`retry_after`] |
 //! | keys | [`Secret`] |
@@ -31,9 +33,11 @@ mod transport;
 
 mod call_ids;
 mod called_name;
+mod data_url;
 mod json_body;
 mod lenient;
 mod references;
+mod tool_names;
 mod unique_texts;
 
 mod body;
@@ -58,6 +62,7 @@ pub use body::Body;
 pub use call_ids::CallIds;
 pub use called_name::called_name;
 pub use client::HttpClient;
+pub use data_url::inline_data;
 pub use endpoint::Endpoint;
 pub use framing::{Framing, read_frame};
 pub use headers::{header, header_value, retry_after};
@@ -71,5 +76,6 @@ pub use rejection::Rejection;
 pub use reply::Reply;
 pub use secret::Secret;
 pub use sse::SseDecoder;
+pub use tool_names::{RenamedTools, ToolNames};
 pub use unique_texts::UniqueTexts;
 pub use vendor_error::VendorError;

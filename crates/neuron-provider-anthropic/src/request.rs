@@ -76,10 +76,7 @@ fn write_fields(
     settings: Settings<'_>,
     stream: bool,
 ) -> serde_json::Result<()> {
-    let model = match request.model {
-        "" => settings.model,
-        model => model,
-    };
+    let model = request.model_or(settings.model);
     let search = Search::of(&request, model);
     fields.entry("model", model)?;
     fields.entry("max_tokens", &max_tokens(request, settings))?;
@@ -106,7 +103,7 @@ fn write_fields(
     fields.some("tools", (!request.tools.is_empty()).then_some(Tools(&search)))?;
     fields.some("tool_choice", tool_choice(request))?;
     fields.some("container", metadata::container(request))?;
-    let (leading, messages) = split_leading_system(request.messages);
+    let (leading, messages) = request.split_leading_system();
     let system = System { prompt: request.system, leading };
     fields.some("system", (!system.is_empty()).then_some(system))?;
     // The other fields of `extra` come before the messages, which must be last.
@@ -246,13 +243,6 @@ impl From<&CacheControl> for Cache {
         };
         Self { r#type: "ephemeral", ttl }
     }
-}
-
-/// Splits off the system messages at the beginning, which become a part of the system prompt. Returns these messages
-/// and all other messages.
-fn split_leading_system(messages: &[Message]) -> (&[Message], &[Message]) {
-    let first = messages.iter().position(|message| message.role != Role::System);
-    messages.split_at(first.unwrap_or(messages.len()))
 }
 
 /// The system prompt of the request and the system messages at the beginning of the conversation.

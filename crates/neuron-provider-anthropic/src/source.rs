@@ -1,5 +1,6 @@
 //! The sources of images and documents in a request.
 
+use neuron_http::inline_data;
 use neuron_types::{DocumentSource, ImageSource};
 use serde::Serialize;
 
@@ -19,9 +20,10 @@ pub(crate) fn image(source: &ImageSource) -> Option<Source<'_>> {
     })
 }
 
-/// Returns the source of an image with this URL. A `data:` URL becomes inline data.
+/// Returns the source of an image with this URL. A `data:` URL becomes inline data, because the API tries to download
+/// every URL.
 pub(crate) fn image_at(url: &str) -> Source<'_> {
-    match inline_image(url) {
+    match inline_data(url) {
         Some((media_type, data)) => Source::Base64 { media_type, data },
         None => Source::Url { url },
     }
@@ -29,14 +31,6 @@ pub(crate) fn image_at(url: &str) -> Source<'_> {
 
 pub(crate) fn pdf(data: &str) -> Source<'_> {
     Source::Base64 { media_type: "application/pdf", data }
-}
-
-/// Returns the media type and the base64 data of a `data:` URL, or `None` for any other URL. Other vendors accept
-/// `data:` URLs, but this API tries to download every URL.
-fn inline_image(url: &str) -> Option<(&str, &str)> {
-    let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
-    let media_type = kind.strip_suffix(";base64")?.split(';').next()?;
-    Some((media_type, data))
 }
 
 pub(crate) fn document(source: &DocumentSource) -> Option<Source<'_>> {

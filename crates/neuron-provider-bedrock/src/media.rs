@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+pub(crate) use neuron_http::inline_data as inline;
 use neuron_types::{DocumentSource, ImageSource, ProviderError};
 use serde::Serialize;
 
@@ -147,15 +148,6 @@ fn fetches_nothing(what: &str) -> ProviderError {
     ProviderError::InvalidRequest(format!(
         "Bedrock fetches no {what} from URLs: send the bytes in base64"
     ))
-}
-
-/// Returns the type and the base64 data of a `data:` URL, or `None` for any other URL.
-pub(crate) fn inline(url: &str) -> Option<(&str, &str)> {
-    let (scheme, rest) = url.trim_start().split_once(':')?;
-    let (kind, data) = rest.split_once(',').filter(|_| scheme.eq_ignore_ascii_case("data"))?;
-    let (kind, encoding) = kind.rsplit_once(';')?;
-    let is_base64 = encoding.trim().eq_ignore_ascii_case("base64");
-    is_base64.then(|| (kind.split(';').next().unwrap_or_default().trim(), data))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use std::borrow::Cow;
 
 use neuron_http::{Shortest, write_json};
 use neuron_types::{
-    CacheControl, ContentBlock, Message, ProviderError, RequestRef, ResponseFormat, Role,
-    SystemPrompt, ThinkingConfig,
+    CacheControl, ContentBlock, Message, ProviderError, RequestRef, ResponseFormat, SystemPrompt,
+    ThinkingConfig,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -50,10 +50,7 @@ pub(crate) struct Guardrail {
 
 /// Returns the id of a request's model, or `default` if the request names none.
 pub(crate) fn model_of<'a>(request: RequestRef<'a>, default: &'a str) -> &'a str {
-    match request.model {
-        "" => default,
-        model => model,
-    }
+    request.model_or(default)
 }
 
 /// Returns `true` if a response may be so long that it must be streamed. A response without a maximum may have any
@@ -88,7 +85,7 @@ pub(crate) fn write(
     let (leading, messages) = match model.is_prompt() {
         // The system prompt is a part of the prompt.
         true => (&[][..], request.messages),
-        false => split_leading_system(request.messages),
+        false => request.split_leading_system(),
     };
     let mut conversation = Conversation::new(messages, model, &mut names)?;
     // The points are counted in the order of the fields for which the server counts them.
@@ -249,13 +246,6 @@ fn output_config(request: RequestRef<'_>) -> Option<Value> {
     };
     let schema = json!({"schema": schema.to_string(), "name": allowed::name(name)});
     Some(json!({"textFormat": {"type": "json_schema", "structure": {"jsonSchema": schema}}}))
-}
-
-/// Splits off the system messages at the beginning, which become a part of the system prompt. Returns these messages
-/// and all other messages.
-fn split_leading_system(messages: &[Message]) -> (&[Message], &[Message]) {
-    let first = messages.iter().position(|message| message.role != Role::System);
-    messages.split_at(first.unwrap_or(messages.len()))
 }
 
 /// A block of the system prompt.

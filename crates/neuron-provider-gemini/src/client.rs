@@ -13,7 +13,7 @@ use neuron_types::{
 use crate::model::Platform;
 use crate::models::GEMINI_3_8_FLASH;
 use crate::parts::Origin;
-use crate::request::{self, model_of};
+use crate::request;
 use crate::stream::{self, ChunkDecoder};
 use crate::{embed, error, response};
 
@@ -217,21 +217,21 @@ impl Gemini {
         request: RequestRef<'_>,
         method: &str,
     ) -> Result<Reply, ProviderError> {
-        let model = model_of(request, &self.model);
+        let model = request.model_or(&self.model);
         let body = request::write(request, model, self.platform.name())?;
         self.post(model, method, body).await
     }
 
     /// Returns the server that will respond to a request.
     fn origin(&self, request: RequestRef<'_>) -> Origin {
-        Origin::new(self.platform.name(), model_of(request, &self.model))
+        Origin::new(self.platform.name(), request.model_or(&self.model)).with_tools(request.tools)
     }
 
     /// Sends a request and parses the whole response.
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         let secret = self.endpoint.secret();
         let origin = self.origin(request);
-        if request::needs_stream(request, model_of(request, &self.model)) {
+        if request::needs_stream(request, request.model_or(&self.model)) {
             let reply = self.generate(request, STREAM).await?;
             // The stream is read completely before it is decoded, so that the timeout of a whole response applies.
             return reply.answer(|body| stream::read(body, secret, origin)).await;

@@ -7,10 +7,12 @@
 //! - The results of tools form a content of their own. In a content that also has other parts, the API would take them
 //!   for the model's own words (<https://github.com/pydantic/pydantic-ai/issues/4210>).
 //! - A system message becomes a content of the user, because contents have no system role.
-//! - A conversation that ends with the model gets a content of the user, because the API rejects it without
+//! - A conversation that begins or ends with the model gets a content of the user, because the API rejects it without
 //!   (<https://github.com/crewAIInc/crewAI/pull/6973>).
 
-use neuron_http::ObjectInput;
+use std::borrow::Cow;
+
+use neuron_http::{ObjectInput, ToolNames};
 use neuron_types::{ContentBlock, DocumentSource, Message, ProviderError, Role};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -80,7 +82,7 @@ enum Part<'a> {
 
 #[derive(Serialize)]
 struct Call<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     args: ObjectInput<'a>,
 }
 
@@ -131,16 +133,17 @@ impl Serialize for WithoutId<'_> {
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if the API does not accept an image. Also if a tool result has no call, because the
+/// [`ProviderError::InvalidRequest`] if the API does not accept a file. Also if a tool result has no call, because the
 /// API requires the name of the tool, which only the call contains.
 pub(crate) fn contents<'a>(
     messages: &'a [Message],
     target: Target<'_>,
+    names: &mut ToolNames<'a>,
 ) -> Result<Vec<Content<'a>>, ProviderError> {
     let mut contents: Vec<Content<'a>> = Vec::with_capacity(messages.len());
     for (index, message) in messages.iter().enumerate() {
         let blocks = message.content.iter().filter(|block| !is_result(block));
-        let parts = blocks.filter_map(|block| part(block, target).transpose());
+        let parts = blocks.filter_map(|block| part(block, target, names).transpose());
         let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
         let role = match message.role {
             Role::Assistant => "model",
@@ -153,7 +156,7 @@ pub(crate) fn contents<'a>(
             continue;
         }
         let before = messages.get(..index).unwrap_or_default();
-        let (results, more) = results(before, message, target)?;
+        let (results, more) = results(before, message, target, names)?;
         if !results.is_empty() {
             contents.push(Content { role, parts: results });
         }
@@ -168,11 +171,18 @@ pub(crate) fn contents<'a>(
     Ok(contents)
 }
 
-/// Adds a content of the user if the conversation ends with the model, as after a response of another vendor that is
-/// paused. The API rejects such a conversation.
-pub(crate) fn end_with_user(contents: &mut Vec<Content<'_>>) {
+/// Adds a content of the user at the beginning and at the end of a conversation, unless it has one there. The API rejects
+/// a conversation that begins or ends with the model, and a conversation without contents.
+///
+/// A conversation begins with the model if the user's first message is blank, or if only another vendor can read it. A
+/// conversation ends with the model after a paused response of another vendor.
+pub(crate) fn surround_with_user(contents: &mut Vec<Content<'_>>) {
+    let user = |text| Content { role: "user", parts: vec![Part::Text { text }] };
+    if contents.first().is_none_or(|first| first.role == "model") {
+        contents.insert(0, user("[blank message]"));
+    }
     if contents.last().is_some_and(|last| last.role == "model") {
-        contents.push(Content { role: "user", parts: vec![Part::Text { text: "Continue." }] });
+        contents.push(user("Continue."));
     }
 }
 
@@ -186,6 +196,7 @@ fn results<'a>(
     before: &'a [Message],
     message: &'a Message,
     target: Target<'_>,
+    names: &mut ToolNames<'a>,
 ) -> Result<(Vec<Part<'a>>, Vec<Part<'a>>), ProviderError> {
     let mut responses = Vec::new();
     let mut more = Vec::new();
@@ -193,13 +204,13 @@ fn results<'a>(
         let ContentBlock::ToolResult { tool_use_id, content, is_error } = block else {
             continue;
         };
-        let Some((position, name, id)) = call_of(before, tool_use_id, target) else {
+        let Some((position, name, id)) = call_of(before, tool_use_id, target, names) else {
             return Err(ProviderError::InvalidRequest(format!(
                 "the tool result `{tool_use_id}` has no tool call in the messages before it: repair the history with \
                  transcript::repair"
             )));
         };
-        let content = ResultContent::new(content, *is_error, target.generation);
+        let content = ResultContent::new(content, *is_error, target.vendor, target.generation);
         more.extend(content.following.iter().copied().map(Part::Media));
         let function_response = FunctionResponse::new(name, id, content);
         responses.push((position, Part::Response { function_response }));
@@ -209,8 +220,8 @@ fn results<'a>(
     Ok((responses.into_iter().map(|(_, part)| part).collect(), more))
 }
 
-/// Finds the latest tool call with this id. Returns its position in its message, the name of the tool, and the id that
-/// the server gave to the call.
+/// Finds the latest tool call with this id. Returns its position in its message, the name of the tool in the request,
+/// and the id that the server gave to the call.
 ///
 /// A result must have the server's id. An id that another vendor or this crate invented is never sent, because the API
 /// rejects an id that differs from its own. Models before Gemini 3 reject every id, so they get none.
@@ -218,16 +229,17 @@ fn call_of<'a>(
     before: &'a [Message],
     id: &str,
     target: Target<'_>,
-) -> Option<(usize, &'a str, Option<&'a str>)> {
+    names: &mut ToolNames<'a>,
+) -> Option<(usize, Cow<'a, str>, Option<&'a str>)> {
     let blocks = before.iter().rev().flat_map(|message| message.content.iter().enumerate());
     let mut calls =
         blocks.filter_map(|(position, block)| Some((position, block, block.as_tool_use()?)));
     let (position, block, call) = calls.find(|(_, _, call)| call.id == id)?;
-    let server_id = own_fields(block, target.vendor)
-        .filter(|_| target.has_ids())
-        .and_then(|fields| fields.get("functionCall")?.get("id")?.as_str())
-        .filter(|id| !id.is_empty());
-    Some((position, call.name, server_id))
+    let own = own_fields(block, target.vendor).and_then(|fields| fields.get("functionCall"));
+    let own_text = |key| own?.get(key)?.as_str().filter(|text| !text.is_empty());
+    // The server's call is sent back with the name in its JSON, which may be the name of another request.
+    let name = own_text("name").map_or_else(|| names.send(call.name), Cow::from);
+    Some((position, name, own_text("id").filter(|_| target.has_ids())))
 }
 
 /// Returns the JSON of a [`ContentBlock::Raw`] of this platform. Returns `None` for any other block.
@@ -243,17 +255,19 @@ fn own_fields<'a>(block: &'a ContentBlock, vendor: &str) -> Option<&'a Map<Strin
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if the block is an image that the API does not accept.
+/// [`ProviderError::InvalidRequest`] if the block is a file that the API does not accept.
 fn part<'a>(
     block: &'a ContentBlock,
     target: Target<'_>,
+    names: &mut ToolNames<'a>,
 ) -> Result<Option<Part<'a>>, ProviderError> {
-    let media = |media: Option<Media<'a>>| media.map(Media::checked).transpose();
+    let media =
+        |media: Option<Media<'a>>| media.map(|media| media.checked(target.vendor)).transpose();
     Ok(match block {
         ContentBlock::Raw { provider, .. } if provider == target.vendor => {
             own_fields(block, target.vendor).and_then(|fields| own_part(block, fields, target))
         }
-        ContentBlock::Raw { portable: Some(block), .. } => return part(block, target),
+        ContentBlock::Raw { portable: Some(block), .. } => return part(block, target, names),
         // The summary of another vendor's compaction replaces messages that the conversation may no longer contain.
         ContentBlock::Text(text)
         | ContentBlock::Compaction { content: text }
@@ -266,7 +280,7 @@ fn part<'a>(
             is_usable.then_some(Part::Thought { text: thinking, thought: true })
         }
         ContentBlock::ToolUse { name, input, .. } => Some(Part::Call {
-            function_call: Call { name, args: ObjectInput(input) },
+            function_call: Call { name: names.send(name), args: ObjectInput(input) },
             thought_signature: None,
         }),
         ContentBlock::Image { source } => media(media::image(source))?.map(Part::Media),

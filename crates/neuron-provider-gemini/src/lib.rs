@@ -31,8 +31,9 @@
 //!   `gcp.vertex_ai`, because each of them rejects the signatures of the other. Models before Gemini 3 reject the ids of
 //!   calls, and get none.
 //! - Images in a response, and the code and the output of code execution, become raw blocks too. Other vendors and the
-//!   other platform get the image, and the code and the output as text. So they are a part of
-//!   [`Message::text`](neuron_types::Message::text), in code fences.
+//!   other platform get the code and the output as text. So these are a part of
+//!   [`Message::text`](neuron_types::Message::text), in code fences. They do not get the images, because other vendors
+//!   accept images from the user only. To send an image elsewhere, add it to a message of the user.
 //! - Thought summaries become [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) without a signature, and
 //!   are sent back. Signed thinking comes from another vendor and is not sent. The API sends summaries only if
 //!   [`thinking`](neuron_types::CompletionRequest::thinking) is enabled or adaptive.
@@ -44,6 +45,8 @@
 //!   conversation that waits for the results of tools in another project.
 //! - A tool call without an id gets a UUID, which is never sent. The name of a tool result's tool is the name in the
 //!   call. A tool result without a call is an error.
+//! - Names of tools are sent with `_` in place of characters that the API rejects, with `_` before an invalid first
+//!   character, and with a number if they would repeat. A call has the original name of its tool.
 //! - If the response ends with `MALFORMED_…` or `UNEXPECTED_…`, its calls are kept as raw blocks that do not run and are
 //!   not sent back. The events of calls arrive at the end of a stream, because this reason arrives there. A refusal has no
 //!   event [`ToolUse`](neuron_types::StreamEvent::ToolUse), so its calls do not run either.
@@ -56,9 +59,12 @@
 //!   server tools.
 //! - System messages at the beginning of the conversation are added to the system instruction. Later system messages are
 //!   sent as messages of the user, because the API has no role for them.
+//! - A conversation that begins with the model, for example because the first message is blank, gets the message
+//!   `[blank message]` before it. A conversation that ends with the model gets the message `Continue.`.
 //! - Images and PDF documents in the results of tools are parts of the function response. For models before Gemini 3,
 //!   and if they are URLs, they follow in a content of the user. The API accepts images as PNG, JPEG, WebP, HEIC and
-//!   HEIF. Another image in a result becomes a text, and in a message it is an error.
+//!   HEIF. Vertex AI needs the type of the file at a URL, which the extension in the URL determines. Any other file in a
+//!   result becomes a text, and in a message it is an error.
 //! - Input schemas are sent as JSON Schema, with local references resolved and with the type `object`. Keywords that the
 //!   API rejects, such as `format` and exclusive bounds, and references that cannot be resolved become a part of the
 //!   description. A condition (`not`, `if`) with such a keyword becomes a part of the description as a whole.
@@ -71,7 +77,9 @@
 //!   `tools` are appended to the tools of the request. Use `extra` for Google's own tools, for `safetySettings` and for
 //!   other fields of `generationConfig`. Audio and video are sent as `ContentBlock::Raw`, with a part of the API as its
 //!   JSON.
-//! - A stream or a whole response without a `finishReason` is an error and never a short response.
+//! - A stream or a whole response without a `finishReason` is an error and never a short response. Several chunks of a
+//!   stream may have a `finishReason`. The last one counts, and the stream is complete when the server ends it, or
+//!   at the [`idle_timeout`](Gemini::idle_timeout).
 //! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
 //!   `true` for errors that may be retried.
 //!
@@ -102,7 +110,7 @@
 //! | `results.rs` | results of tools in a request |
 //! | `media.rs` | images and documents in a request |
 //! | `thinking.rs` | settings of thinking in a request |
-//! | `tools.rs`, `schema.rs` | tools in a request, and their schemas |
+//! | `tools.rs`, `names.rs`, `schema.rs` | tools in a request, their names and schemas |
 //! | `response.rs` | responses |
 //! | `parts.rs` | parts of responses |
 //! | `metadata.rs`, `usage.rs` | metadata and token counts of responses |
@@ -124,6 +132,7 @@ mod error;
 mod media;
 mod metadata;
 mod model;
+mod names;
 mod parts;
 mod request;
 mod response;

@@ -2,8 +2,11 @@
 //!
 //! <https://ai.google.dev/gemini-api/docs/image-understanding>
 
+use neuron_http::inline_data;
 use neuron_types::{DocumentSource, ImageSource, ProviderError};
 use serde::Serialize;
+
+use crate::model::VERTEX;
 
 /// A file, as data or as a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -38,13 +41,12 @@ impl Media<'_> {
         }
     }
 
-    /// Returns `false` if the API rejects the file: an image of another type than [`IMAGES`], or a `data:` URL that is
-    /// not in base64. Types other than images are not checked.
-    pub(crate) fn is_accepted(&self) -> bool {
-        let is_data =
-            matches!(self, Self::FileData { file_uri, .. } if data_of(file_uri).is_some());
+    /// Returns `false` if the platform `vendor` rejects the file: an image of another type than [`IMAGES`], a `data:` URL
+    /// that is not in base64, or on Vertex AI a file without a type. Types other than images are not checked.
+    pub(crate) fn is_accepted(&self, vendor: &str) -> bool {
+        let is_data = matches!(self, Self::FileData { file_uri, .. } if is_data_url(file_uri));
         let is_other = |kind: &str| kind.starts_with("image/") && !IMAGES.contains(&kind);
-        !is_data && !self.mime_type().is_some_and(is_other)
+        !is_data && self.mime_type().map_or(vendor != VERTEX, |kind| !is_other(kind))
     }
 
     /// Returns `true` if a function response may contain the file.
@@ -55,18 +57,27 @@ impl Media<'_> {
         }
     }
 
-    /// Returns the file if the API accepts it.
+    /// Returns the file if the platform `vendor` accepts it.
     ///
     /// # Errors
     ///
     /// [`ProviderError::InvalidRequest`] if it does [not](Self::is_accepted).
-    pub(crate) fn checked(self) -> Result<Self, ProviderError> {
-        if self.is_accepted() {
+    pub(crate) fn checked(self, vendor: &str) -> Result<Self, ProviderError> {
+        if self.is_accepted(vendor) {
             return Ok(self);
         }
-        let what = match self.mime_type() {
-            Some(kind) => format!("an image of the type `{kind}`"),
-            None => "a `data:` URL without base64".to_owned(),
+        let what = match self {
+            Self::FileData { file_uri, mime_type: None } if !is_data_url(file_uri) => {
+                return Err(ProviderError::InvalidRequest(
+                    "Vertex AI needs the type of a file, and the URL has no known extension such as `.png`: send the \
+                     file in base64"
+                        .into(),
+                ));
+            }
+            file => match file.mime_type() {
+                Some(kind) => format!("an image of the type `{kind}`"),
+                None => "a `data:` URL without base64".to_owned(),
+            },
         };
         Err(ProviderError::InvalidRequest(format!(
             "Gemini does not accept {what}: send the image as PNG, JPEG, WebP, HEIC or HEIF, in base64"
@@ -96,23 +107,15 @@ pub(crate) fn document(source: &DocumentSource) -> Option<Media<'_>> {
 
 /// Returns the file at a URL. A `data:` URL becomes inline data, because the API downloads only other URLs.
 pub(crate) fn at(url: &str) -> Media<'_> {
-    match inline(url) {
-        Some((mime_type, data)) => Media::InlineData { mime_type, data },
+    match inline_data(url) {
+        Some((kind, data)) => Media::InlineData { mime_type: canonical(kind), data },
         None => Media::FileData { file_uri: url, mime_type: type_of(url) },
     }
 }
 
-/// Returns the type and the base64 data of a `data:` URL, or `None` for any other URL.
-fn inline(url: &str) -> Option<(&str, &str)> {
-    let (kind, data) = data_of(url)?.split_once(',')?;
-    let (kind, encoding) = kind.rsplit_once(';')?;
-    encoding.trim().eq_ignore_ascii_case("base64").then(|| (canonical(kind), data))
-}
-
-/// Returns a `data:` URL without its scheme, or `None` for any other URL.
-fn data_of(url: &str) -> Option<&str> {
-    let (scheme, rest) = url.split_once(':')?;
-    scheme.trim_start().eq_ignore_ascii_case("data").then_some(rest)
+fn is_data_url(url: &str) -> bool {
+    let scheme = url.trim_start().split_once(':').map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("data"))
 }
 
 /// Returns a type without its parameters, and in the spelling of the API if the type is known.
@@ -167,6 +170,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::model::GOOGLE_AI;
 
     #[track_caller]
     fn check(url: &str, expected: Value) {
@@ -197,6 +201,7 @@ mod tests {
             check(url, json!({"fileData": {"fileUri": url}}));
         }
     }
+
     #[test]
     fn file_of_a_type_that_the_api_rejects_is_not_accepted() {
         let rejected = |what: &str| {
@@ -213,17 +218,26 @@ mod tests {
             ("data:,", "a `data:` URL without base64"),
             ("data:", "a `data:` URL without base64"),
         ] {
-            assert_eq!(at(url).checked().unwrap_err().to_string(), rejected(what), "{url}");
+            for vendor in [GOOGLE_AI, VERTEX] {
+                let error = at(url).checked(vendor).unwrap_err().to_string();
+                assert_eq!(error, rejected(what), "{url}");
+            }
         }
         for url in [
             "data:image/heic;base64,aGk=",
             "data:application/pdf;base64,aGk=",
             "data:audio/wav;base64,aGk=",
-            "https://a.example/b",
             "gs://b/c.mp4",
-            "",
         ] {
-            assert!(at(url).is_accepted(), "{url}");
+            assert!(at(url).is_accepted(GOOGLE_AI) && at(url).is_accepted(VERTEX), "{url}");
+        }
+        for url in ["https://a.example/b?c=.png", "gs://b/c", ""] {
+            assert!(at(url).is_accepted(GOOGLE_AI), "{url}");
+            assert_eq!(
+                at(url).checked(VERTEX).unwrap_err().to_string(),
+                "invalid request: Vertex AI needs the type of a file, and the URL has no known extension such as \
+                 `.png`: send the file in base64"
+            );
         }
     }
 }

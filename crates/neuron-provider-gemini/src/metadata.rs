@@ -15,11 +15,12 @@ pub(crate) struct CandidateFields(Map<String, Value>);
 
 impl CandidateFields {
     /// Merges the fields of a later chunk. Log probabilities are appended, and any other value replaces an earlier
-    /// value.
+    /// value. An unspecified finish reason does not replace another reason.
     pub(crate) fn update(&mut self, later: Map<String, Value>) {
         for (key, value) in later {
             match self.0.get_mut(&key) {
                 _ if value.is_null() => {}
+                Some(_) if key == "finishReason" && reason(&value).is_none() => {}
                 Some(known) if key == "logprobsResult" => append(known, value),
                 _ => {
                     self.0.insert(key, value);
@@ -30,7 +31,7 @@ impl CandidateFields {
 
     /// Returns the reason why the model stopped, in the words of the API.
     pub(crate) fn finish_reason(&self) -> Option<&str> {
-        self.0.get("finishReason")?.as_str().filter(|reason| *reason != UNSPECIFIED)
+        reason(self.0.get("finishReason")?)
     }
 
     /// Returns the metadata of the response.
@@ -53,6 +54,11 @@ impl CandidateFields {
 
 /// The default value of the enum in the API, which means that there is no reason.
 const UNSPECIFIED: &str = "FINISH_REASON_UNSPECIFIED";
+
+/// Returns the finish reason in the value of this field. Returns `None` for an unspecified reason.
+fn reason(value: &Value) -> Option<&str> {
+    value.as_str().filter(|reason| !reason.is_empty() && *reason != UNSPECIFIED)
+}
 
 fn is_empty(value: &Value) -> bool {
     match value {
@@ -124,5 +130,21 @@ mod tests {
         assert_eq!(metadata(std::slice::from_ref(&said)).stop_details, Some(said));
         assert!(metadata(&[json!({"finishReason": "MAX_TOKENS"})]).is_empty());
         assert!(metadata(&[json!({"finishReason": UNSPECIFIED})]).is_empty());
+    }
+
+    #[test]
+    fn unspecified_finish_reason_does_not_replace_another() {
+        let mut fields = CandidateFields::default();
+        for (sent, kept) in [
+            (json!(""), None),
+            (json!("STOP"), Some("STOP")),
+            (json!("MAX_TOKENS"), Some("MAX_TOKENS")),
+            (json!(UNSPECIFIED), Some("MAX_TOKENS")),
+            (json!(""), Some("MAX_TOKENS")),
+            (json!(null), Some("MAX_TOKENS")),
+        ] {
+            fields.update(Map::from_iter([("finishReason".to_owned(), sent)]));
+            assert_eq!(fields.finish_reason(), kept);
+        }
     }
 }

@@ -67,7 +67,7 @@ fn check_name(what: &str, name: &str) -> Result<(), ProviderError> {
 /// Name of Google AI.
 pub(crate) const GOOGLE_AI: &str = "gcp.gemini";
 /// Name of Vertex AI.
-const VERTEX: &str = "gcp.vertex_ai";
+pub(crate) const VERTEX: &str = "gcp.vertex_ai";
 
 /// Returns the resource name of a model on Google AI, for example `models/gemini-3.8-flash`.
 pub(crate) fn resource(model: &str) -> String {

@@ -2,13 +2,13 @@
 //!
 //! <https://ai.google.dev/api/caching#Part>
 
-use std::collections::HashSet;
-
-use neuron_types::{ContentBlock, ProviderError, ToolCall};
+use neuron_http::{RenamedTools, UniqueTexts};
+use neuron_types::{ContentBlock, ProviderError, ToolCall, ToolDefinition};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::model::base_name;
+use crate::names;
 
 /// Name of the field that the crate adds to a signed part. It contains the name of the model that was asked. The
 /// field is never sent. The API rejects a signature of another model, and a signature does not show its model.
@@ -21,11 +21,17 @@ pub(crate) struct Origin {
     pub(crate) vendor: &'static str,
     /// Name of the model that was asked, without the path before it. Empty if it is not known.
     pub(crate) model: String,
+    renamed: RenamedTools,
 }
 
 impl Origin {
     pub(crate) fn new(vendor: &'static str, model: &str) -> Self {
-        Self { vendor, model: base_name(model).to_owned() }
+        Self { vendor, model: base_name(model).to_owned(), renamed: RenamedTools::default() }
+    }
+
+    /// Sets the tools of the request, whose names may be replaced in it.
+    pub(crate) fn with_tools(self, tools: &[ToolDefinition]) -> Self {
+        Self { renamed: names::renamed(tools), ..self }
     }
 }
 
@@ -35,12 +41,12 @@ pub(crate) struct Parts {
     origin: Origin,
     blocks: Vec<ContentBlock>,
     /// Ids of all calls in `blocks`.
-    ids: HashSet<String>,
+    ids: UniqueTexts<'static>,
 }
 
 impl Parts {
     pub(crate) fn new(origin: Origin) -> Self {
-        Self { origin, blocks: Vec::new(), ids: HashSet::new() }
+        Self { origin, blocks: Vec::new(), ids: UniqueTexts::new(usize::MAX) }
     }
 
     /// Adds a part, and returns the block with its content. A text continues the text before it, unless a part is
@@ -139,7 +145,7 @@ impl Parts {
         else {
             return Ok(self.raw(part, None));
         };
-        let name = name.to_owned();
+        let name = self.origin.renamed.original(name).to_owned();
         let input = arguments(call);
         let server_id = call.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
         let is_plain = call.keys().all(|key| key == "name" || key == "args");
@@ -151,7 +157,7 @@ impl Parts {
 
     /// Returns a part in its own JSON. A signed part names its model.
     fn raw(&self, mut part: Value, portable: Option<ContentBlock>) -> ContentBlock {
-        let Origin { vendor, model } = &self.origin;
+        let Origin { vendor, model, .. } = &self.origin;
         if let Some(fields) = part.as_object_mut().filter(|fields| is_signed(fields))
             && !model.is_empty()
         {
@@ -163,17 +169,11 @@ impl Parts {
     /// Returns an id that no earlier call of the response has. This is the server's id, with a number appended if an
     /// earlier call has that id. A UUID replaces a missing id.
     fn unique_id(&mut self, server_id: &str) -> String {
-        let given = match server_id {
+        let id = match server_id {
             "" => format!("call_{}", Uuid::new_v4().simple()),
             id => id.to_owned(),
         };
-        let mut unique = given.clone();
-        let mut number = 1;
-        while !self.ids.insert(unique.clone()) {
-            number += 1;
-            unique = format!("{given}_{number}");
-        }
-        unique
+        self.ids.give(id.into()).into_owned()
     }
 }
 

@@ -8,13 +8,14 @@
 
 use neuron_http::{Shortest, write_json};
 use neuron_types::{
-    ContentBlock, Message, ProviderError, RequestRef, ResponseFormat, Role, SystemPrompt,
+    ContentBlock, Message, ProviderError, RequestRef, ResponseFormat, SystemPrompt,
 };
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::contents::{Target, contents, end_with_user};
+use crate::contents::{Target, contents, surround_with_user};
 use crate::model::number_of_generation;
+use crate::names::names;
 use crate::schema;
 use crate::thinking::{Thinking, thinking};
 use crate::tools::{Tools, tool_config};
@@ -55,14 +56,6 @@ pub(crate) fn needs_stream(request: RequestRef<'_>, model: &str) -> bool {
         && number_of_generation(model).is_none_or(|number| number >= LONG_DECODE)
 }
 
-/// Returns the model of a request, or `default` if the request names none.
-pub(crate) fn model_of<'a>(request: RequestRef<'a>, default: &'a str) -> &'a str {
-    match request.model {
-        "" => default,
-        model => model,
-    }
-}
-
 /// Serialises a request to `model`. `vendor` is the name of the platform.
 ///
 /// # Errors
@@ -87,16 +80,19 @@ pub(crate) fn write(
     let is_cached = cache.is_some_and(|cache| !cache.is_null());
     let (leading, messages) = match is_cached {
         true => (&[][..], request.messages),
-        false => split_leading_system(request.messages),
+        false => request.split_leading_system(),
     };
-    let mut contents = contents(messages, Target::new(vendor, model))?;
-    end_with_user(&mut contents);
+    let mut names = names(request.tools);
+    let mut contents = contents(messages, Target::new(vendor, model), &mut names)?;
+    // The API's own error explains best that there are no messages.
+    if !messages.is_empty() {
+        surround_with_user(&mut contents);
+    }
     write_json(request.extra, |fields| {
         fields.some("generationConfig", config.is_set().then_some(&config))?;
         if !is_cached {
-            let tools = Tools { tools: request.tools, vendor };
-            fields.some("tools", (!request.tools.is_empty()).then_some(tools))?;
-            fields.some("toolConfig", tool_config(request))?;
+            fields.some("tools", Tools::new(request.tools, vendor, &mut names))?;
+            fields.some("toolConfig", tool_config(request, &mut names))?;
             let system = SystemInstruction::new(request.system, leading);
             fields.some("systemInstruction", (!system.parts.is_empty()).then_some(system))?;
         }
@@ -154,13 +150,6 @@ impl<'a> GenerationConfig<'a> {
             || self.thinking_config.is_some()
             || self.response_mime_type.is_some()
     }
-}
-
-/// Splits off the system messages at the beginning, which become a part of the system instruction. Returns these
-/// messages and all other messages.
-fn split_leading_system(messages: &[Message]) -> (&[Message], &[Message]) {
-    let first = messages.iter().position(|message| message.role != Role::System);
-    messages.split_at(first.unwrap_or(messages.len()))
 }
 
 #[derive(Serialize)]

@@ -2,6 +2,7 @@
 //!
 //! <https://ai.google.dev/gemini-api/docs/function-calling#multimodal>
 
+use std::borrow::Cow;
 use std::fmt;
 
 use neuron_types::{ContentItem, ModelContent};
@@ -16,7 +17,7 @@ use crate::model::Generation;
 pub(crate) struct FunctionResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
-    name: &'a str,
+    name: Cow<'a, str>,
     response: Outcome<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Media<'a>>,
@@ -24,7 +25,7 @@ pub(crate) struct FunctionResponse<'a> {
 
 impl<'a> FunctionResponse<'a> {
     /// Creates the result of a call of the tool `name`. `id` is the id that the server gave to the call.
-    pub(crate) fn new(name: &'a str, id: Option<&'a str>, content: ResultContent<'a>) -> Self {
+    pub(crate) fn new(name: Cow<'a, str>, id: Option<&'a str>, content: ResultContent<'a>) -> Self {
         let ResultContent { items, is_error, inside, .. } = content;
         Self { id, name, response: Outcome { items, is_error }, parts: inside }
     }
@@ -50,9 +51,14 @@ enum Item<'a> {
 }
 
 impl<'a> ResultContent<'a> {
-    /// Splits the content of a result. Models before Gemini 3 accept no media in function responses. An image that the
-    /// API does not accept becomes a text, because an error would end every later turn.
-    pub(crate) fn new(content: &'a [ContentItem], is_error: bool, generation: Generation) -> Self {
+    /// Splits the content of a result. Models before Gemini 3 accept no media in function responses. A file that the
+    /// platform `vendor` does not accept becomes a text, because an error would end every later turn.
+    pub(crate) fn new(
+        content: &'a [ContentItem],
+        is_error: bool,
+        vendor: &str,
+        generation: Generation,
+    ) -> Self {
         let mut split =
             Self { items: Vec::new(), is_error, inside: Vec::new(), following: Vec::new() };
         for item in content {
@@ -71,7 +77,7 @@ impl<'a> ResultContent<'a> {
                     continue;
                 }
             };
-            if !file.is_accepted() {
+            if !file.is_accepted(vendor) {
                 split.items.push(Item::Shown(item));
             } else if file.fits_response() && generation == Generation::Three {
                 split.inside.push(file);

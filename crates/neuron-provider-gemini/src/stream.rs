@@ -2,8 +2,9 @@
 //!
 //! <https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent>
 //!
-//! Each event is a whole response with the next parts. No further event ends the stream: the last chunk has the
-//! `finishReason`.
+//! Each event is a whole response with the next parts. No event ends the stream: a chunk with a `finishReason` may be
+//! followed by others. The API sends such a reason after each round of code execution
+//! (<https://github.com/0xPlaygrounds/rig/pull/2328>), and some proxies send one in each chunk without a text.
 
 use std::collections::VecDeque;
 
@@ -40,15 +41,18 @@ impl Decoder for ChunkDecoder {
         secret: &Secret,
         out: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
-        // Proxies send empty events to keep the connection open.
-        if data.trim_ascii().is_empty() {
-            return Ok(false);
+        match data.trim_ascii() {
+            // Proxies send empty events to keep the connection open.
+            b"" => return Ok(false),
+            // Some proxies end each stream as OpenAI does.
+            b"[DONE]" => return self.end(out).map(|()| true),
+            _ => {}
         }
         let chunk = WireChunk::parse(data, "the stream", |why| {
             let shown = secret.excerpt(data);
             ProviderError::StreamError(format!("a chunk is not as expected ({why}): {shown}"))
         })?;
-        let Self { origin, collected, held } = self;
+        let Self { collected, held, .. } = self;
         collected.take(chunk, |block| {
             let mut events = events(block);
             if held.is_empty() && !events.iter().any(is_of_call) {
@@ -57,8 +61,15 @@ impl Decoder for ChunkDecoder {
                 held.append(&mut events);
             }
         })?;
+        Ok(false)
+    }
+
+    /// Completes the response at the end of the stream, with the last `finishReason`. Returns an error if there is none.
+    fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
+        let Self { origin, collected, held } = self;
         if !collected.has_ended() {
-            return Ok(false);
+            let text = "the stream ended before the answer was complete";
+            return Err(ProviderError::StreamError(text.into()));
         }
         let collected = std::mem::replace(collected, PartialResponse::new(origin.clone()));
         let has_malformed_calls = collected.has_malformed_calls();
@@ -71,7 +82,7 @@ impl Decoder for ChunkDecoder {
         };
         out.extend(held.drain(..).filter(|event| !is_dropped(event)));
         complete(response, out);
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -99,10 +110,11 @@ pub(crate) fn read(
     };
     framing.feed(bytes, &mut on_frame)?;
     framing.finish(&mut on_frame)?;
-    match events.pop_back() {
-        Some(StreamEvent::ResponseComplete(response)) => return Ok(*response),
-        _ if is_stream => decoder.end(&mut events)?,
-        _ => {}
+    if is_stream && !has_ended {
+        decoder.end(&mut events)?;
+    }
+    if let Some(StreamEvent::ResponseComplete(response)) = events.pop_back() {
+        return Ok(*response);
     }
     // Some proxies send a JSON error with a successful status instead of a stream.
     Err(error::find_in(bytes, "the answer").unwrap_or_else(|| {

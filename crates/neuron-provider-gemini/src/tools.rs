@@ -2,44 +2,48 @@
 //!
 //! <https://ai.google.dev/gemini-api/docs/function-calling>
 
-use neuron_http::VendorFields;
+use std::borrow::Cow;
+
+use neuron_http::{ToolNames, VendorFields};
 use neuron_types::{RequestRef, ToolChoice, ToolDefinition};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::schema;
 
-/// The tools of a request, serialised as a list with one entry, because the API has one kind of tool per entry.
+/// The tools of a request. The API has one kind of tool per entry of the list `tools`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Tools<'a> {
-    pub(crate) tools: &'a [ToolDefinition],
-    /// Name of the platform, for the fields that the caller added to a tool.
-    pub(crate) vendor: &'static str,
+    function_declarations: Vec<Declaration<'a>>,
 }
 
-impl Serialize for Tools<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Tool<'a> {
-            function_declarations: Vec<Declaration<'a>>,
-        }
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Declaration<'a> {
-            name: &'a str,
-            description: &'a str,
-            parameters_json_schema: Value,
-            #[serde(flatten)]
-            vendor: VendorFields<'a>,
-        }
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Declaration<'a> {
+    name: Cow<'a, str>,
+    description: &'a str,
+    parameters_json_schema: Value,
+    #[serde(flatten)]
+    vendor: VendorFields<'a>,
+}
+
+impl<'a> Tools<'a> {
+    /// Converts tools. `provider` is the name of the platform, for the fields that the caller added to a tool. Returns
+    /// `None` if there are no tools.
+    pub(crate) fn new(
+        tools: &'a [ToolDefinition],
+        provider: &'static str,
+        names: &mut ToolNames<'a>,
+    ) -> Option<[Self; 1]> {
         const WRITTEN: [&str; 3] = ["name", "description", "parametersJsonSchema"];
-        let declarations = self.tools.iter().map(|tool| Declaration {
-            name: &tool.name,
+        let declarations = tools.iter().map(|tool| Declaration {
+            name: names.send(&tool.name),
             description: &tool.description,
             parameters_json_schema: schema::of_arguments(&tool.plain_schema()),
-            vendor: VendorFields { tool, provider: self.vendor, written: &WRITTEN },
+            vendor: VendorFields { tool, provider, written: &WRITTEN },
         });
-        [Tool { function_declarations: declarations.collect() }].serialize(serializer)
+        (!tools.is_empty()).then(|| [Self { function_declarations: declarations.collect() }])
     }
 }
 
@@ -55,18 +59,21 @@ pub(crate) struct ToolConfig<'a> {
 struct CallingConfig<'a> {
     mode: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    allowed_function_names: Option<[&'a str; 1]>,
+    allowed_function_names: Option<[Cow<'a, str>; 1]>,
 }
 
 /// Returns the constraint on tool calls. Returns `None` for the default.
-pub(crate) fn tool_config(request: RequestRef<'_>) -> Option<ToolConfig<'_>> {
+pub(crate) fn tool_config<'a>(
+    request: RequestRef<'a>,
+    names: &mut ToolNames<'a>,
+) -> Option<ToolConfig<'a>> {
     let (mode, name) = match request.tool_choice? {
         // The API rejects a mode without function declarations. Without them, these modes have no effect.
         ToolChoice::Auto | ToolChoice::None if !has_declarations(request) => return None,
         ToolChoice::Auto => ("AUTO", None),
         ToolChoice::None => ("NONE", None),
         ToolChoice::Required => ("ANY", None),
-        ToolChoice::Specific { name } => ("ANY", Some([name.as_str()])),
+        ToolChoice::Specific { name } => ("ANY", Some([names.send(name)])),
     };
     Some(ToolConfig {
         function_calling_config: CallingConfig { mode, allowed_function_names: name },

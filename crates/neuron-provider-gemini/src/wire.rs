@@ -39,7 +39,7 @@ use crate::{embed, error, request, response};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub fn write_request(request: RequestRef<'_>) -> Result<Vec<u8>, ProviderError> {
-    request::write(request, request::model_of(request, DEFAULT_MODEL), GOOGLE_AI)
+    request::write(request, request.model_or(DEFAULT_MODEL), GOOGLE_AI)
 }
 
 /// Returns the server of a response of Google AI. The model that was asked is not known here.
@@ -48,7 +48,8 @@ fn origin() -> Origin {
 }
 
 /// Parses the body of a response that is not streamed. The response does not record which model signed its parts.
-/// [`Gemini`](crate::Gemini) records it, so that another model does not get the signatures.
+/// [`Gemini`](crate::Gemini) records it, so that another model does not get the signatures. A call of a tool whose name
+/// the API rejects has the name in the request, while [`Gemini`](crate::Gemini) returns the name of the tool.
 ///
 /// # Errors
 ///

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use neuron_http::ObjectInput;
+use neuron_http::{ObjectInput, inline_data};
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ModelContent, Role,
     SystemPrompt,
@@ -323,8 +323,7 @@ pub(crate) fn bare_base64(source: &ImageSource) -> Option<&str> {
 
 /// Returns the base64 data of a `data:` URL, or `None` for any other URL.
 fn base64_of_url(url: &str) -> Option<&str> {
-    let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
-    kind.ends_with(";base64").then_some(data)
+    inline_data(url).map(|(_, data)| data)
 }
 
 /// The texts that `part` returns for several blocks, joined to one text with a separator.

@@ -73,11 +73,7 @@ pub(crate) fn write(
         fields.shift_remove("tools");
     }
     write_json(extra.as_deref(), |fields| {
-        let model = match request.model {
-            "" => settings.model,
-            model => model,
-        };
-        fields.entry("model", model)?;
+        fields.entry("model", request.model_or(settings.model))?;
         // The API streams by default, so `stream` is always sent.
         fields.entry("stream", &stream)?;
         fields.some("format", format(request))?;

@@ -294,10 +294,7 @@ impl OpenAi {
     }
 
     async fn send(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
-        let model = match request.model {
-            "" => &self.model,
-            model => model,
-        };
+        let model = request.model_or(&self.model);
         match self.api {
             Api::ChatCompletions => {
                 let body = request::write(request, model, self.settings(), stream)?;

@@ -39,7 +39,7 @@ use crate::{embed, response};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, ProviderError> {
-    request::write(request, model_of(request), Settings::default(), stream)
+    request::write(request, request.model_or(DEFAULT_MODEL), Settings::default(), stream)
 }
 
 /// Parses the body of a response of Chat Completions that is not streamed.
@@ -88,10 +88,6 @@ pub fn read_embeddings(body: &[u8], count: usize) -> Result<EmbeddingResponse, E
     answer.map_err(|error| nothing.redact_error(error).into())
 }
 
-fn model_of(request: RequestRef<'_>) -> &str {
-    if request.model.is_empty() { DEFAULT_MODEL } else { request.model }
-}
-
 /// Functions that serialise requests and parse responses of the Responses API, without HTTP.
 pub mod responses {
     use bytes::Bytes;
@@ -99,7 +95,7 @@ pub mod responses {
     use neuron_http::{AnswerStream, Secret};
     use neuron_types::{CompletionResponse, ProviderError, StreamHandle, WasmCompatSend};
 
-    use super::{RequestRef, model_of};
+    use super::{DEFAULT_MODEL, RequestRef};
     use crate::request::Settings;
     use crate::responses::stream::ResponsesDecoder;
     use crate::responses::{request, response};
@@ -111,7 +107,7 @@ pub mod responses {
     ///
     /// [`ProviderError::InvalidRequest`] if the request has content that the API cannot express.
     pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, ProviderError> {
-        request::write(request, model_of(request), Settings::default(), stream)
+        request::write(request, request.model_or(DEFAULT_MODEL), Settings::default(), stream)
     }
 
     /// Parses the body of a response of the Responses API that is not streamed.

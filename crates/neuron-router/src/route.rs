@@ -178,8 +178,7 @@ impl Route {
 
     /// Returns the model of a request to the provider, or else the provider's default model.
     fn requested_model(&self, request: RequestRef<'_>) -> String {
-        let default = self.provider.info().default_model;
-        if request.model.is_empty() { default } else { request.model }.to_owned()
+        request.model_or(self.provider.info().default_model).to_owned()
     }
 
     /// Returns the request with the model and the `extra` fields that are valid for this route.

@@ -219,8 +219,7 @@ impl<'a> ProviderInfo<'a> {
     #[must_use]
     pub fn can_force_call(&self, request: RequestRef<'_>) -> bool {
         use crate::ThinkingConfig::{Adaptive, Enabled};
-        // A request without a model uses the default model.
-        let model = if request.model.is_empty() { self.default_model } else { request.model };
+        let model = request.model_or(self.default_model);
         match self.forced_calls {
             ForcedCalls::Accepted => true,
             ForcedCalls::NotWhileThinking { thinking_models } => {

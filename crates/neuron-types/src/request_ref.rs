@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{
     CacheControl, CompletionRequest, ContextManagement, History, Message, ReasoningEffort,
-    ResponseFormat, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
+    ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
 };
 
 /// A [`CompletionRequest`] with borrowed parts.
@@ -85,7 +85,30 @@ pub struct RequestRef<'a> {
     pub history: Option<History<'a>>,
 }
 
-impl RequestRef<'_> {
+impl<'a> RequestRef<'a> {
+    /// Returns the model of the request, or `default` if the request names none.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_types::RequestRef;
+    ///
+    /// assert_eq!(RequestRef { model: "m", ..Default::default() }.model_or("n"), "m");
+    /// assert_eq!(RequestRef::default().model_or("n"), "n");
+    /// ```
+    #[must_use]
+    pub fn model_or(&self, default: &'a str) -> &'a str {
+        if self.model.is_empty() { default } else { self.model }
+    }
+
+    /// Splits the conversation after the system messages at its beginning, for a vendor that accepts them only as a part
+    /// of the system prompt. Returns these messages and all other messages.
+    #[must_use]
+    pub fn split_leading_system(&self) -> (&'a [Message], &'a [Message]) {
+        let first = self.messages.iter().position(|message| message.role != Role::System);
+        self.messages.split_at(first.unwrap_or(self.messages.len()))
+    }
+
     /// Copies the request. The fields [`cache`](Self::cache) and [`history`](Self::history) are lost, because an owned
     /// request does not have them.
     #[must_use]
@@ -191,6 +214,20 @@ mod tests {
             context_management: Some(ContextManagement {
                 edits: vec![ContextEdit::Compact { strategy: "c".into() }],
             }),
+        }
+    }
+
+    #[test]
+    fn only_system_messages_at_the_beginning_are_split_off() {
+        let [system, user] = [Message::system("s"), Message::user("u")];
+        for (messages, leading) in [
+            (vec![], 0),
+            (vec![user.clone()], 0),
+            (vec![system.clone(), system.clone()], 2),
+            (vec![system.clone(), user.clone(), system.clone()], 1),
+        ] {
+            let request = RequestRef { messages: &messages, ..Default::default() };
+            assert_eq!(request.split_leading_system(), messages.split_at(leading));
         }
     }
 

@@ -32,6 +32,8 @@ pub struct Capabilities {
     ///
     /// If a stream is cut within these events, the provider may return an error or a response with the same message.
     pub optional_frames: usize,
+    /// Set if an event ends each stream. Otherwise the end of the body does, or the limit of idle time.
+    pub last_event: bool,
     /// Set if responses have ids.
     pub response_ids: bool,
     /// Set if responses contain the name of the model.
@@ -117,6 +119,7 @@ impl Default for Capabilities {
             api_key: true,
             conversation_field: "messages",
             optional_frames: 0,
+            last_event: true,
             response_ids: true,
             response_models: true,
             tool_call_ids: true,

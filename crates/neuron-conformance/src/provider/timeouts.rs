@@ -10,7 +10,7 @@ use futures_util::future::join;
 use neuron_types::{Provider, ProviderError};
 use tokio::time::{Instant, sleep};
 
-use super::context::{TestContext, Way, ask, key};
+use super::context::{TestContext, Way, ask, key, text_answer};
 use super::events::{check_broken, first_text};
 use super::{ProviderHarness, Timeouts};
 use crate::case::Case;
@@ -31,6 +31,8 @@ const HANGING: Duration = Duration::from_secs(24 * 3600);
 ///
 /// [`Timeouts::whole`] applies to a whole response and to the beginning of a stream. [`Timeouts::idle`] applies between
 /// two chunks of a stream. [`Timeouts::connect`] is not checked. The check does nothing if the harness returns `None`.
+///
+/// A complete stream whose body does not end must be a response at [`Timeouts::idle`] or earlier.
 ///
 /// The check needs a current-thread runtime with a running clock, which is the default of `#[tokio::test]`.
 ///
@@ -160,6 +162,12 @@ async fn half_answers<H: ProviderHarness>(
     let (result, clock) = case.within(HANGING, join(provider.complete(ask()), late)).await;
     drop(clock);
     check_timeout(&case, &case.err(result), WHOLE);
+
+    let case = ctx.case("a stream whose body does not end");
+    let bytes = ctx.stream_bytes(&case, &text_answer("hello")).await;
+    let open = server.respond(200, ctx.stream_type(), bytes.len() + 1, &bytes);
+    let response = paused(&case, Way::Streamed.answer(provider), open).await;
+    case.equal("the text", case.ok(response).message.text(), "hello");
 
     let case = ctx.case("half a page in place of a stream");
     let half = server.respond(200, "text/html", 100, "<title>half");

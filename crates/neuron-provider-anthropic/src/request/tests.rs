@@ -432,7 +432,7 @@ fn images_in_data_urls_are_sent_as_base64() {
     let bytes = json!({"type": "base64", "media_type": "image/png", "data": "aGk="});
     check_blocks(
         Role::User,
-        vec![image("data:image/png;base64,aGk="), image("data:image/png;charset=x;base64,aGk=")],
+        vec![image("data:image/png;base64,aGk="), image("DATA:image/png;charset=x;BASE64,aGk=")],
         json!([{"type": "image", "source": bytes}, {"type": "image", "source": bytes}]),
     );
     check_blocks(

@@ -2,8 +2,8 @@
 
 use neuron_testing::bedrock::{Route, check_request};
 use neuron_types::{
-    CacheTtl, CompletionRequest, ContextEdit, ContextManagement, ReasoningEffort, SystemBlock,
-    ToolChoice, ToolDefinition,
+    CacheTtl, CompletionRequest, ContextEdit, ContextManagement, ReasoningEffort, Role,
+    SystemBlock, ToolChoice, ToolDefinition,
 };
 
 use super::*;

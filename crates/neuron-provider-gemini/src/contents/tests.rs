@@ -4,14 +4,19 @@ use neuron_types::{ContentItem, EmbeddedResource, ImageSource};
 use serde_json::json;
 
 use super::*;
+use crate::model::VERTEX;
+use crate::names::names;
 
 const V: &str = "gcp.gemini";
 const DUMMY: &str = "skip_thought_signature_validator";
 
+fn converted(messages: &[Message], target: Target<'_>) -> Result<Value, ProviderError> {
+    let contents = contents(messages, target, &mut names(&[]))?;
+    Ok(serde_json::to_value(contents).unwrap())
+}
+
 fn written(messages: &[Message], generation: Generation) -> Value {
-    let target = Target { vendor: V, model: "m", generation };
-    let contents = contents(messages, target).unwrap();
-    serde_json::to_value(contents).unwrap()
+    converted(messages, Target { vendor: V, model: "m", generation }).unwrap()
 }
 
 #[track_caller]
@@ -307,10 +312,28 @@ fn result_refers_to_the_latest_call_with_its_id() {
     assert_eq!([name(2), name(4)], ["f", "g"]);
 }
 
+/// The API rejects a request with an invalid name, so one such call in the conversation made every later turn fail.
+#[test]
+fn invalid_names_of_calls_are_replaced() {
+    let own = json!({"functionCall": {"name": "_2nd", "args": {}, "id": "x"}});
+    let messages = [
+        Message::user("hi"),
+        model(vec![call("1", ""), call("2", "1st"), raw(V, own, Some(call("x", "2nd")))]),
+        user(["x", "2", "1"].map(|id| result(id, vec![], false)).to_vec()),
+    ];
+    let contents = written(&messages, Generation::BeforeThree);
+    let names = |content: usize, key: &str| {
+        let parts = contents[content]["parts"].as_array().unwrap().iter();
+        parts.map(|part| part[key]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(1, "functionCall"), ["unnamed", "_1st", "_2nd"]);
+    assert_eq!(names(2, "functionResponse"), ["unnamed", "_1st", "_2nd"]);
+}
+
 #[test]
 fn result_without_call_is_an_error() {
     let messages = [Message::user("hi"), user(vec![result("1", vec![], false)])];
-    let error = contents(&messages, Target::new(V, "gemini-3.8-flash"));
+    let error = converted(&messages, Target::new(V, "gemini-3.8-flash"));
     assert_eq!(
         error.err().unwrap().to_string(),
         "invalid request: the tool result `1` has no tool call in the messages before it: repair the history with \
@@ -390,6 +413,33 @@ fn image_of_a_rejected_type_in_a_result_becomes_text() {
     );
 }
 
+/// Vertex AI rejects a file without a type, which made every later turn fail
+/// (<https://github.com/langchain-ai/langchainjs/pull/8947>).
+#[test]
+fn url_without_an_extension_in_a_result_is_text_on_vertex() {
+    let source = ImageSource::Url { url: "https://cdn.example/i?id=7".into() };
+    let messages = [
+        Message::user("hi"),
+        model(vec![call("1", "f")]),
+        user(vec![result("1", vec![source.clone().into()], false)]),
+    ];
+    let sent = |vendor| {
+        let contents = converted(&messages, Target::new(vendor, "gemini-3.8-flash")).unwrap();
+        contents.as_array().unwrap()[2..].to_vec()
+    };
+    let response = |output: &str| {
+        let response = json!({"name": "f", "response": {"output": output}});
+        json!({"role": "user", "parts": [{"functionResponse": response}]})
+    };
+    let file = json!({"fileData": {"fileUri": "https://cdn.example/i?id=7"}});
+    assert_eq!(sent(V), [response("[the file follows]"), json!({"role": "user", "parts": [file]})]);
+    assert_eq!(sent(VERTEX), [response("[image]")]);
+    let asked = [user(vec![source.into()])];
+    assert!(converted(&asked, Target::new(V, "m")).is_ok());
+    let error = converted(&asked, Target::new(VERTEX, "m")).err().unwrap();
+    assert!(error.to_string().contains("Vertex AI needs the type"), "{error}");
+}
+
 #[test]
 fn image_of_a_rejected_type_in_a_message_is_an_error() {
     for source in [
@@ -398,7 +448,7 @@ fn image_of_a_rejected_type_in_a_message_is_an_error() {
         ImageSource::Url { url: "https://a/b.GIF?x".into() },
     ] {
         let messages = [user(vec![source.into()])];
-        let error = contents(&messages, Target::new(V, "gemini-3.8-flash")).err().unwrap();
+        let error = converted(&messages, Target::new(V, "gemini-3.8-flash")).err().unwrap();
         assert_eq!(
             error.to_string(),
             "invalid request: Gemini does not accept an image of the type `image/gif`: send the image as PNG, JPEG, \

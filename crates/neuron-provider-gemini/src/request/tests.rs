@@ -1,7 +1,8 @@
 //! Tests of the fields of a request.
 
 use neuron_types::{
-    CompletionRequest, ContextEdit, ContextManagement, SystemBlock, ToolChoice, ToolDefinition,
+    CompletionRequest, ContextEdit, ContextManagement, Role, SystemBlock, ToolChoice,
+    ToolDefinition,
 };
 use serde_json::json;
 
@@ -234,6 +235,13 @@ fn leading_system_messages_are_sent_beside_a_cache() {
         body(&request),
         json!({"cachedContent": "cachedContents/1", "contents": [user("be brief"), user("hi")]})
     );
+}
+
+#[test]
+fn request_without_messages_gets_no_filler() {
+    assert_eq!(body(&CompletionRequest::default()), json!({"contents": []}));
+    let blank = CompletionRequest { messages: vec![Message::user("")], ..Default::default() };
+    assert_eq!(body(&blank)["contents"].as_array().unwrap().len(), 1);
 }
 
 #[test]

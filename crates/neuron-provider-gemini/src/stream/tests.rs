@@ -169,12 +169,86 @@ fn calls_of_a_refusal_do_not_run() {
     }
 }
 
+/// The API sends a `finishReason` after each round of code execution. Everything after the first of them was lost.
 #[test]
-fn finish_reason_ends_the_stream() {
-    let bytes = bytes(&[last(&json!([{"text": "a"}]), "MAX_TOKENS"), json!("ignored")]);
+fn stream_continues_after_a_finish_reason() {
+    let code = |code: &str| json!({"executableCode": {"language": "PYTHON", "code": code}});
+    let output =
+        |output: &str| json!({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": output}});
+    let mut usage = json!({"usageMetadata": {
+        "promptTokenCount": 9, "candidatesTokenCount": 70, "totalTokenCount": 79,
+    }});
+    for trailer in ["", "FINISH_REASON_UNSPECIFIED"] {
+        usage["candidates"] = json!([{"finishReason": trailer}]);
+        let bytes = bytes(&[
+            chunk(&json!([code("1")])),
+            chunk(&json!([output("1")])),
+            last(&json!([code("2")]), "STOP"),
+            chunk(&json!([output("2")])),
+            chunk(&json!([{"text": "It is "}])),
+            last(&json!([{"text": "2."}, call("f")]), "STOP"),
+            usage.clone(),
+        ]);
+        let response = read(&bytes).unwrap();
+        assert!(response.message.text().ends_with("It is 2."), "{}", response.message.text());
+        assert_eq!(response.message.content.len(), 6);
+        assert_eq!(response.usage.output_tokens, 70);
+        assert_eq!(response.stop_reason, StopReason::ToolUse);
+        let deltas = deltas(&bytes);
+        assert_eq!(deltas[4..6], ["TextDelta(\"It is \")", "TextDelta(\"2.\")"]);
+        assert!(deltas[6].starts_with("ToolUseStart"), "{deltas:?}");
+        let collected =
+            super::read(bytes.as_bytes(), &Secret::default(), Origin::new(GOOGLE_AI, ""));
+        assert_eq!(collected.unwrap(), response);
+    }
+}
+
+/// Some proxies send `STOP` in each chunk without a text, such as those of reasoning
+/// (<https://github.com/Chevey339/kelivo/issues/1003>).
+#[test]
+fn last_finish_reason_counts() {
+    let bytes = bytes(&[
+        last(&json!([]), "STOP"),
+        chunk(&json!([{"text": "a"}])),
+        last(&json!([]), "MAX_TOKENS"),
+    ]);
     let response = read(&bytes).unwrap();
     assert_eq!(response.message.text(), "a");
     assert_eq!(response.stop_reason, StopReason::MaxTokens);
+}
+
+/// Some proxies end each stream as OpenAI does.
+#[test]
+fn done_ends_the_stream() {
+    let done = "data: [DONE]\n\n";
+    let complete = bytes(&[last(&json!([{"text": "a"}]), "STOP")]) + done;
+    assert_eq!(read(&(complete + "data: ignored\n\n")).unwrap().message.text(), "a");
+    let incomplete = bytes(&[chunk(&json!([{"text": "a"}]))]) + done;
+    let error = read(&incomplete).unwrap_err();
+    assert_eq!(error.to_string(), "stream error: the stream ended before the answer was complete");
+}
+
+/// Text must not wait for the end of the stream, and the stream must not end without it.
+#[test]
+fn text_is_emitted_before_the_stream_ends() {
+    let event = Bytes::from(bytes(&[last(&json!([{"text": "a"}]), "STOP")]));
+    let open = stream::iter([Ok(event)]).chain(stream::pending());
+    let mut handle = wire::read_stream(open);
+    let first = handle.receiver.recv().now_or_never();
+    assert!(matches!(first, Some(Some(StreamEvent::TextDelta(text))) if text == "a"));
+    assert!(handle.receiver.recv().now_or_never().is_none());
+}
+
+#[test]
+fn stream_that_the_server_keeps_open_is_complete_at_the_idle_timeout() {
+    let read = |chunk: Value| {
+        let timeout = ProviderError::Timeout(std::time::Duration::from_secs(120));
+        let pieces = [Ok(Bytes::from(bytes(&[chunk]))), Err(timeout)];
+        wire::read_stream(stream::iter(pieces)).into_response().now_or_never().unwrap()
+    };
+    let text = json!([{"text": "a"}]);
+    assert_eq!(read(last(&text, "STOP")).unwrap().message.text(), "a");
+    assert_eq!(read(chunk(&text)).unwrap_err().to_string(), "timeout after 120s");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use neuron_types::StopReason;
 fn capabilities() -> Capabilities {
     Capabilities {
         conversation_field: "contents",
+        // A chunk with a finish reason may be followed by others.
+        last_event: false,
         // The arguments of a call are an object.
         invalid_arguments: false,
         // The signatures belong to texts and calls, and not to the summaries of thoughts.

@@ -4,7 +4,7 @@ use neuron_provider_anthropic::Anthropic;
 use neuron_provider_gemini::Gemini;
 use neuron_testing::{AnthropicServer, GeminiServer, Reply};
 use neuron_types::{
-    CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, transcript,
+    CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, ToolChoice, transcript,
 };
 use serde_json::{Value, json};
 
@@ -124,6 +124,61 @@ async fn paused_response_of_another_vendor_is_continued() {
     provider.complete(talk(messages)).await.unwrap();
     let last = json!({"role": "user", "parts": [{"text": "Continue."}]});
     assert_eq!(server.bodies()[0]["contents"][2], last);
+}
+
+/// Gemini rejected a conversation without contents, and a conversation that begins with the model.
+#[tokio::test]
+async fn blank_beginning_is_replaced() {
+    let server = GeminiServer::start(["a", "b", "c"]).await.unwrap();
+    let provider = Gemini::new(GeminiServer::API_KEY).base_url(server.url());
+    let video = ContentBlock::Raw {
+        provider: "aws.bedrock".into(),
+        json: json!({"video": {}}),
+        portable: None,
+    };
+    let blank = Message::user("");
+    for beginning in [
+        vec![blank.clone()],
+        vec![blank, Message::assistant("ok"), Message::user("next")],
+        vec![
+            Message { role: Role::User, content: vec![video] },
+            Message::assistant("ok"),
+            Message::user("next"),
+        ],
+    ] {
+        provider.complete(talk(beginning)).await.unwrap();
+    }
+    let user = |text: &str| json!({"role": "user", "parts": [{"text": text}]});
+    let model = json!({"role": "model", "parts": [{"text": "ok"}]});
+    let filler = user("[blank message]");
+    let long = json!([filler, model, user("next")]);
+    for (body, expected) in server.bodies().iter().zip([json!([filler]), long.clone(), long]) {
+        assert_eq!(body["contents"], expected);
+    }
+}
+
+/// Gemini rejected every request with a tool whose name begins with a digit.
+#[tokio::test]
+async fn names_of_tools_are_replaced_there_and_back() {
+    let reply = || Reply::tool_call("a", "_1mcp_search", json!({"q": 1}));
+    let server = GeminiServer::start([reply(), reply(), Reply::text("done")]).await.unwrap();
+    let provider = Gemini::new(GeminiServer::API_KEY).base_url(server.url());
+    let mut request = talk(vec![Message::user("hi")]);
+    request.tools[0].name = "1mcp_search".into();
+    request.tool_choice = Some(ToolChoice::Specific { name: "1mcp_search".into() });
+    let whole = provider.complete(request.clone()).await.unwrap().message;
+    let handle = provider.complete_stream(request.clone()).await.unwrap();
+    let streamed = handle.into_response().await.unwrap().message;
+    for message in [&whole, &streamed] {
+        assert_eq!(message.tool_uses().next().unwrap().name, "1mcp_search");
+    }
+    let sent = &server.bodies()[0];
+    assert_eq!(sent["tools"][0]["functionDeclarations"][0]["name"], "_1mcp_search");
+    let allowed = &sent["toolConfig"]["functionCallingConfig"]["allowedFunctionNames"];
+    assert_eq!(*allowed, json!(["_1mcp_search"]));
+    let answers = results(&whole);
+    request.messages.extend([whole, answers]);
+    assert_eq!(provider.complete(request).await.unwrap().message.text(), "done");
 }
 
 /// The server rejects the signature of another model, and ids for models before Gemini 3.

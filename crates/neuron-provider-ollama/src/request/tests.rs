@@ -152,7 +152,7 @@ fn user_messages_are_mapped() {
     user(vec![text("a"), text(""), text("b")], json!({"role": "user", "content": "a\n\nb"}));
     user(vec![text(" ")], json!({"role": "user", "content": " "}));
     user(vec![image()], json!({"role": "user", "content": "", "images": ["aGk="]}));
-    let data_url = ImageSource::Url { url: "data:image/png;base64,eW8=".into() };
+    let data_url = ImageSource::Url { url: "DATA:image/png;BASE64,eW8=".into() };
     user(
         vec![image(), text("see"), ContentBlock::Image { source: data_url }],
         json!({"role": "user", "content": "see", "images": ["aGk=", "eW8="]}),

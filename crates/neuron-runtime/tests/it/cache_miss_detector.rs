@@ -369,7 +369,7 @@ async fn edit_of_the_vendor_is_a_usual_cause() {
         let misses = Misses::default();
         let replies = [act("a", 0).usage(usage(0, 9_000)), text(0)];
         let tools = registry([Act::new("act", &Log::default())]);
-        let agent = Agent::builder(Named(vendor, ScriptedProvider::new(replies))).tools(tools);
+        let agent = Agent::builder(vendor(name, replies)).tools(tools);
         let edit = ContextEdit::Raw { json: json!({ "type": "clear_tool_uses_20250919" }) };
         let agent = agent.hook(misses.detector()).prepare_turn(move |turn| {
             let edits = vec![edit.clone()];
@@ -398,7 +398,7 @@ async fn thinking_that_old_models_drop_is_a_usual_cause() {
             text(0).usage(usage(2_000, 7_000)),
         ];
         let tools = registry([Act::new("act", &Log::default())]);
-        let agent = Agent::builder(Named("anthropic", ScriptedProvider::new(replies))).tools(tools);
+        let agent = Agent::builder(vendor("anthropic", replies)).tools(tools);
         let agent = agent.hook(misses.detector()).prepare_turn(move |turn| {
             turn.settings.model = model.into();
         });

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::wording::{Object, Wording, invalid, invalid_at, invalid_value, snake_case};
 use super::{ApiError, check_platform};
 use crate::base64;
-use crate::gemini::route::Route;
+use crate::gemini::route::{Platform, Route};
 use crate::gemini::signature::is_encoded;
 use crate::shape::{Problem, Wording as _, words};
 
@@ -97,6 +97,13 @@ fn check_part(part: &Object<'_>, route: &Route) -> Result<(), ApiError> {
     }
     if let Some(file) = part.object("fileData") {
         file.required("fileUri")?;
+        // Source: <https://github.com/langchain-ai/langchainjs/pull/8947>.
+        if route.platform == Platform::Vertex && file.str("mimeType").is_none_or(str::is_empty) {
+            return Err(invalid(
+                "Unable to submit request because it has an empty mimeType parameter in fileData. \
+                 Add a value to the parameter and try again.",
+            ));
+        }
     }
     check_blob(part)?;
     if let Some(call) = part.object("functionCall") {

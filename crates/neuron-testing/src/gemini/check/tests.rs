@@ -186,6 +186,15 @@ fn part_needs_exactly_one_kind_of_data() {
         json!({"fileData": {"mimeType": "image/png"}}),
         "* GenerateContentRequest.contents[0].parts[0].file_data.file_uri: file_uri is not specified",
     );
+    let part = json!({"fileData": {"fileUri": "gs://a/b"}});
+    let file = json!({"contents": [{"role": "user", "parts": [part]}]});
+    accepts(file.clone());
+    refuses_at(
+        VERTEX,
+        file,
+        "Unable to submit request because it has an empty mimeType parameter in fileData. Add a \
+         value to the parameter and try again.",
+    );
 }
 
 #[test]
