@@ -96,7 +96,7 @@ impl ToolRegistry {
         }
         self.search = Some(search);
         self.refresh_search();
-        self.tools.insert(CALL_TOOL.to_owned(), Registered::new(tool_search::call_tool()));
+        self.tools.insert(CALL_TOOL.to_owned(), Registered::own(tool_search::call_tool()));
         Ok(self)
     }
 
@@ -217,7 +217,7 @@ impl ToolRegistry {
         };
         let deferred = self.tools.iter().filter(|(name, _)| search.defers(name));
         let definitions = deferred.map(|(_, registered)| registered.definition.clone()).collect();
-        let tool = Registered::new(search.search_tool(definitions));
+        let tool = Registered::own(search.search_tool(definitions));
         // An existing entry keeps its position.
         self.tools.insert(SEARCH_TOOLS.to_owned(), tool);
     }
