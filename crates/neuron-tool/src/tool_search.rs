@@ -11,6 +11,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
+use crate::builtin::OutputReader;
 use crate::text;
 
 /// Default for [`ToolSearch::max_results`].
@@ -60,7 +61,8 @@ pub struct ToolSearch {
 impl Default for ToolSearch {
     fn default() -> Self {
         Self {
-            visible: HashSet::new(),
+            // The notice in a stored output names this tool, so the model must not have to search for it.
+            visible: HashSet::from([OutputReader::NAME.to_owned()]),
             max_results: MAX_RESULTS,
             max_names: MAX_NAMES,
             prefers_vendor: false,
@@ -69,8 +71,9 @@ impl Default for ToolSearch {
 }
 
 impl ToolSearch {
-    /// Creates settings that defer all tools. The model receives at most 5 definitions and 20 further names from one
-    /// search.
+    /// Creates settings that defer all tools. Only `read_output` stays visible, the
+    /// [reader](crate::builtin::OutputSpiller::reader) of stored outputs. The model receives at most 5 definitions and 20
+    /// further names from one search.
     pub fn new() -> Self {
         Self::default()
     }

@@ -264,6 +264,22 @@ async fn output_limits_keep_whole_definitions() {
     }
 }
 
+/// Regression test. The reader of stored outputs was deferred, although the notice in an output tells the model to call
+/// it.
+#[test]
+fn reader_of_stored_outputs_stays_visible() {
+    let spiller = OutputSpiller::new(MemoryOutputStore::new(), 50);
+    let mut registry = tools(&LIST);
+    registry.register_dyn(std::sync::Arc::new(spiller.reader()));
+    registry.add_middleware(spiller);
+    for search in [ToolSearch::new(), ToolSearch::default().visible(["read_file"])] {
+        registry.defer_tools(search).unwrap();
+        assert!(visible(&registry).contains(&"read_output".to_owned()));
+        let [call, _] = exchange("read_output", json!({}), "", false);
+        assert_eq!(registry.calls_not_found(&[], &call), [""; 0]);
+    }
+}
+
 /// Regression test. The limits of outputs did not apply to any tool with the name of the search. An MCP server may have
 /// such a tool.
 #[tokio::test]
