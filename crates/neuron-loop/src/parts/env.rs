@@ -217,17 +217,22 @@ impl<'a> Offered<'a> {
         self.tools.is_deferred(name)
     }
 
+    /// Returns `true` if the agent defers tools. The model may then have found a tool that is not registered any more.
+    pub(crate) fn defers_tools(&self) -> bool {
+        self.tools.defers_tools()
+    }
+
     /// Returns the error of a call of [`CALL_TOOL`] that remains after the loop has read the tool that it names. Such a
     /// call is incomplete, or names [`CALL_TOOL`] itself. Returns `None` for any other call.
     pub(crate) fn refuses(&self, call: ToolUseRef<'_>) -> Option<ToolError> {
-        let is_left = self.tools.defers_tools() && call.name == CALL_TOOL;
+        let is_left = self.defers_tools() && call.name == CALL_TOOL;
         if is_left { self.get(CALL_TOOL)?.check_input(call.input).err() } else { None }
     }
 
     /// Returns the end of the error for an unknown tool. It is empty if the model cannot search for tools that are not in
     /// the request.
     pub(crate) fn search_hint(&self) -> &'static str {
-        if !self.tools.defers_tools() || self.hides(SEARCH_TOOLS) {
+        if !self.defers_tools() || self.hides(SEARCH_TOOLS) {
             ""
         } else if self.tools.prefers_vendor_search() {
             ". Search for other tools before you call them"

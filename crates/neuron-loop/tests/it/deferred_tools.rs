@@ -416,6 +416,54 @@ async fn removed_result_means_that_the_tool_is_not_found() {
     );
 }
 
+/// Asks about each call.
+struct Asks;
+
+impl PermissionPolicy for Asks {
+    fn check(&self, tool_name: &str, _: &Value) -> PermissionDecision {
+        PermissionDecision::Ask(format!("{tool_name}?"))
+    }
+}
+
+/// Regression test. The policy was not asked about a tool that was removed after the model had found it.
+#[tokio::test]
+async fn policy_decides_on_a_found_tool_that_was_removed() {
+    let log = Log::default();
+    let (_, builder) = chat([find("a", "mail"), Reply::text("found")], tools(&log));
+    let mut agent = builder.build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let messages = agent.messages().to_vec();
+    let after = |reply: Reply| {
+        let mut registry = tools(&log);
+        registry.remove("send_mail").unwrap();
+        let (_, builder) = chat([reply, Reply::text("done")], registry);
+        builder.messages(messages.clone())
+    };
+
+    let mut agent =
+        after(call("b", "send_mail", json!({}))).permission_policy(Denies(&["send_mail"])).build();
+    agent.run_text("more", &ToolContext::default()).await.unwrap();
+    assert_eq!(last_results(agent.messages()), ["b: !permission denied: no send_mail"]);
+
+    let ask = call("b", "send_mail", json!({}));
+    let mut agent = after(ask).pause_for_approval(true).permission_policy(Asks).build();
+    let error = agent.run_text("more", &ToolContext::default()).await.unwrap_err();
+    let LoopError::ApprovalRequired(pending) = error else { panic!("{error}") };
+    assert_eq!(pending.calls[0].call.name, "send_mail");
+    let approved = ApprovalDecisions::new().approve("b");
+    agent.resume(approved, &ToolContext::default()).await.unwrap();
+    let results = last_results(agent.messages());
+    assert!(results[0].starts_with("b: !tool not found: send_mail"), "{results:?}");
+
+    // The policy is not asked about a tool that the model has not found.
+    let mut agent = after(call("b", "create_issue", json!({})))
+        .permission_policy(Denies(&["create_issue"]))
+        .build();
+    agent.run_text("more", &ToolContext::default()).await.unwrap();
+    let results = last_results(agent.messages());
+    assert!(results[0].starts_with("b: !tool not found: create_issue"), "{results:?}");
+}
+
 #[tokio::test]
 async fn effect_of_the_tool_decides_after_an_interruption() {
     for (effect, runs) in [(ToolEffect::Idempotent, 2), (ToolEffect::AtMostOnce, 1)] {

@@ -35,6 +35,18 @@ impl ToolRegistry {
     /// Tools that are registered or removed later are deferred or no longer found. A second call replaces the settings.
     /// Removing [`SEARCH_TOOLS`] or [`CALL_TOOL`] removes both, and makes all tools visible.
     ///
+    /// # Replay
+    ///
+    /// A durable run can replay after deferred tools were added or removed. If the model had found a tool that was removed
+    /// since, the permission policy decides on its calls again, without its definition. The replay fails with
+    /// `DurableError::NonDeterminism` in these cases, in which the run depended on more than the name of a removed tool:
+    ///
+    /// - The tool is an [agent](neuron_types::AgentTool), or its call has an
+    ///   [effect key](neuron_types::ToolDyn::effect_key).
+    /// - The tool [runs alone](neuron_types::ToolDyn::runs_alone), and the response had other calls.
+    /// - The permission policy decides by the definition of the tool.
+    /// - The tool rejected arguments about which the policy had asked for an approval.
+    ///
     /// # Errors
     ///
     /// [`RegistryError::NameTaken`] if a tool is registered as [`SEARCH_TOOLS`] or [`CALL_TOOL`]. The registry is then
