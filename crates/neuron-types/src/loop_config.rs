@@ -68,7 +68,8 @@ pub struct LoopConfig {
     /// Default: no limit.
     ///
     /// If the tool fails in one more turn, the run ends with [`LoopError::Tool`](crate::LoopError::Tool). A successful
-    /// call of the tool resets its counter. All unknown tool names share one counter.
+    /// call of the tool resets its counter. All unknown tool names share one counter, which a turn with other calls only
+    /// resets. If the agent defers tools, each name has its own counter, also the name of a tool that was not found yet.
     pub tool_retry_limit: Option<usize>,
     /// Set to stop the run with [`LoopError::ApprovalRequired`](crate::LoopError) when the permission policy asks for
     /// an approval of a tool call. By default, the call is denied and the model receives the reason.

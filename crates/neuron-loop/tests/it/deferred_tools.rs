@@ -416,6 +416,31 @@ async fn removed_result_means_that_the_tool_is_not_found() {
     );
 }
 
+/// Regression test. Calls of different tools that were not found yet counted as calls of one tool that does not exist.
+#[tokio::test]
+async fn retry_limit_counts_each_tool_that_was_not_found() {
+    let early = |name: &str| {
+        let input = json!({ "query": name });
+        let calls = [("a", SEARCH_TOOLS, input), ("b", CALL_TOOL, through(name, json!({})))];
+        Reply::tool_calls(calls)
+    };
+    let others = [early("create_issue"), early("list_issues"), early("send_mail")];
+    let (_, builder) =
+        chat(others.into_iter().chain([Reply::text("done")]), tools(&Log::default()));
+    let mut agent = builder.tool_retry_limit(1).build();
+    let result = run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap();
+    assert_eq!(result.response, "done");
+
+    // A removed tool has the same counter, so that a replay counts the same calls.
+    for name in ["send_mail", "nothing"] {
+        let again = || call("b", name, json!({}));
+        let (_, builder) = chat([again(), again()], tools(&Log::default()));
+        let mut agent = builder.tool_retry_limit(1).build();
+        let error = run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert!(error.contains(&format!("calls of `{name}` failed in 2 turns")), "{error}");
+    }
+}
+
 /// Asks about each call.
 struct Asks;
 
