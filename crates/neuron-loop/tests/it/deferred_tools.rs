@@ -416,6 +416,19 @@ async fn removed_result_means_that_the_tool_is_not_found() {
     );
 }
 
+/// Regression test. A stop condition ended the run at a call that was refused because the model had not found the tool.
+#[tokio::test]
+async fn refused_call_meets_no_stop_condition() {
+    for way in WAYS {
+        let log = Log::default();
+        let submit = || call("b", "send_mail", json!({}));
+        let (_, builder) = chat([submit(), find("a", "mail"), submit()], tools(&log));
+        let mut agent = builder.stop_when(|run| run.called("send_mail")).build();
+        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!((result.turns, log.count("send_mail")), (3, 1), "{way:?}");
+    }
+}
+
 /// Regression test. Calls of different tools that were not found yet counted as calls of one tool that does not exist.
 #[tokio::test]
 async fn retry_limit_counts_each_tool_that_was_not_found() {
