@@ -104,8 +104,10 @@ pub struct LoopConfig {
     /// Hooks receive the events of an early call before the response is complete. The results are added to the
     /// conversation after the response, in the order of the calls.
     ///
-    /// If the response breaks off, or if its calls must not run, the early results are discarded. The conversation then
-    /// does not contain the early calls, although they may have run. They still count for the limits on tool calls.
+    /// If the response breaks off, or if its calls must not run, the early results are discarded, although the early calls
+    /// may have run. They still count for the limits on tool calls. A response that breaks off is not added to the
+    /// conversation. If the model refuses to go on, or the arguments of a call are truncated, the response is added, and the
+    /// results of its calls say that they were not executed.
     pub early_tools: bool,
     /// The way in which a typed run, whose result is a value of a Rust type, requests its output from the model.
     /// Default: as a tool call.

@@ -80,7 +80,8 @@ pub enum StreamEvent {
     /// The model's response broke off, and the agent repeats the model call. Only in an agent's stream.
     ///
     /// Discard the deltas since the last [`MessageComplete`](Self::MessageComplete), or since the start of the stream
-    /// if there was none. The deltas of the new attempt follow. Tool calls in the discarded deltas did not run.
+    /// if there was none. The deltas of the new attempt follow. Tool calls in the discarded deltas did not run, except
+    /// calls that [started early](crate::LoopConfig::early_tools).
     Reset {
         /// Number of the attempt that starts now. The first attempt was 1.
         attempt: usize,
