@@ -358,19 +358,21 @@ impl ResponseEnd {
     }
 }
 
-/// Returns the deltas of a complete message, one for each block of text, reasoning or tool call.
+/// Returns the deltas of a complete message. A block of text or reasoning has one delta, and a tool call has the events of
+/// [`StreamEvent::whole_call`].
 ///
 /// Use this function to send a complete response to a reader that expects a stream.
 pub fn message_events(message: &Message) -> impl Iterator<Item = StreamEvent> {
-    message.content.iter().filter_map(ContentBlock::portable).filter_map(|block| match block {
-        ContentBlock::Text(text) => Some(StreamEvent::TextDelta(text.clone())),
-        // Reasoning without a text consists of a signature, which a reader cannot show.
-        ContentBlock::Thinking { thinking, .. } if !thinking.is_empty() => {
-            Some(StreamEvent::ThinkingDelta(thinking.clone()))
-        }
-        ContentBlock::ToolUse { id, name, input } => {
-            Some(StreamEvent::ToolUse { id: id.clone(), name: name.clone(), input: input.clone() })
-        }
-        _ => None,
+    message.content.iter().filter_map(ContentBlock::portable).flat_map(|block| {
+        let delta = match block {
+            ContentBlock::Text(text) => Some(StreamEvent::TextDelta(text.clone())),
+            // Reasoning without a text consists of a signature, which a reader cannot show.
+            ContentBlock::Thinking { thinking, .. } if !thinking.is_empty() => {
+                Some(StreamEvent::ThinkingDelta(thinking.clone()))
+            }
+            _ => None,
+        };
+        let call = block.as_tool_use().into_iter().flat_map(StreamEvent::whole_call);
+        delta.into_iter().chain(call)
     })
 }
