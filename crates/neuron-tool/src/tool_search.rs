@@ -284,6 +284,11 @@ impl ToolDyn for CallTool {
         Box::pin(async move { self.check_input(&input).map(|()| ToolOutput::default()) })
     }
 
+    // The effect of a call is that of the named tool.
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::Pure
+    }
+
     fn check_input(&self, input: &Value) -> Result<(), ToolError> {
         let call = ToolUseRef { id: "", name: CALL_TOOL, input };
         let text = match call.target() == call {

@@ -225,8 +225,15 @@ impl<'a> Offered<'a> {
     /// Returns the error of a call of [`CALL_TOOL`] that remains after the loop has read the tool that it names. Such a
     /// call is incomplete, or names [`CALL_TOOL`] itself. Returns `None` for any other call.
     pub(crate) fn refuses(&self, call: ToolUseRef<'_>) -> Option<ToolError> {
-        let is_left = self.defers_tools() && call.name == CALL_TOOL;
-        if is_left { self.get(CALL_TOOL)?.check_input(call.input).err() } else { None }
+        match self.is_call_tool(call.name) {
+            true => self.get(CALL_TOOL)?.check_input(call.input).err(),
+            false => None,
+        }
+    }
+
+    /// Returns `true` for the name of [`CALL_TOOL`]. Without deferred tools, a tool with this name is an ordinary tool.
+    pub(crate) fn is_call_tool(&self, name: &str) -> bool {
+        self.defers_tools() && name == CALL_TOOL
     }
 
     /// Returns the end of the error for an unknown tool. It is empty if the model cannot search for tools that are not in

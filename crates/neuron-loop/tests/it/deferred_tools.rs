@@ -539,8 +539,11 @@ async fn tools_that_start_early_have_been_found() {
     };
     let replies = [calls(), find("a", "mail issue"), calls(), Reply::text("done")];
     let (_, builder) = chat(replies, deferred(&log, ToolEffect::Pure));
-    let mut agent = builder.early_tools(true).build();
+    let hook = Recorder::default();
+    let mut agent = builder.early_tools(true).hook(hook.clone()).build();
     run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
+    assert_eq!(hook.log.count("PreTool call_tool"), 0, "the hooks receive the named tool");
+    check_pairs(&hook.log.lines());
     let names: Vec<String> =
         log.lines().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
     assert_eq!(names, ["read_file", "send_mail", "create_issue", "read_file"]);
