@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use neuron_types::{
     CALL_TOOL, SEARCH_TOOLS, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
-    ToolOutput, ToolUseRef, WasmBoxedFuture,
+    ToolOutput, ToolUseRef, WasmBoxedFuture, is_search_tool,
 };
 use serde_json::{Value, json};
 
@@ -129,7 +129,7 @@ impl ToolSearch {
 
     /// Returns `true` if a tool with this name is not in the requests.
     pub(crate) fn defers(&self, name: &str) -> bool {
-        !is_own_tool(name) && !self.visible.contains(name)
+        !is_search_tool(name) && !self.visible.contains(name)
     }
 
     /// Creates the tool that searches `tools`.
@@ -137,11 +137,6 @@ impl ToolSearch {
         let Self { max_results, max_names, .. } = *self;
         Arc::new(SearchTools { tools, max_results, max_names })
     }
-}
-
-/// Returns `true` for the names of the two tools that belong to the search.
-pub(crate) fn is_own_tool(name: &str) -> bool {
-    name == SEARCH_TOOLS || name == CALL_TOOL
 }
 
 /// Creates the tool with which the model calls a tool that it found.

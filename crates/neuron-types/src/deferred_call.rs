@@ -12,6 +12,12 @@ pub const SEARCH_TOOLS: &str = "search_tools";
 /// Name of the tool with which a model calls a tool that is not in the request.
 pub const CALL_TOOL: &str = "call_tool";
 
+/// Returns `true` for [`SEARCH_TOOLS`] and [`CALL_TOOL`].
+#[must_use]
+pub fn is_search_tool(name: &str) -> bool {
+    name == SEARCH_TOOLS || name == CALL_TOOL
+}
+
 impl ToolUseRef<'_> {
     /// Returns the call of the tool that a call of [`CALL_TOOL`] names, with the same id. Any other call is returned
     /// unchanged.
@@ -79,10 +85,6 @@ impl<'a> RequestRef<'a> {
     pub fn tools_without_search(self) -> impl Iterator<Item = &'a ToolDefinition> + use<'a> {
         self.tools.iter().filter(|tool| !is_search_tool(&tool.name))
     }
-}
-
-fn is_search_tool(name: &str) -> bool {
-    name == SEARCH_TOOLS || name == CALL_TOOL
 }
 
 /// The tools of a run's agent, for layers and other callbacks.

@@ -10,7 +10,7 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{
     Budget, CALL_TOOL, Extensions, HistoryKey, LoopConfig, LoopError, ProviderInfo, RequestRef,
     Reservation, ResumedApproval, RunTools, SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition,
-    ToolDyn, ToolError, ToolUseRef, UsageMeter,
+    ToolDyn, ToolError, ToolUseRef, UsageMeter, is_search_tool,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -204,9 +204,7 @@ impl<'a> Offered<'a> {
     /// Returns the names of the tools in the request. If the vendor may have searched, the tools of the agent's own search
     /// are not included, because the model may not have seen them.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
-        let is_omitted = |name: &str| {
-            self.tools.prefers_vendor_search() && [SEARCH_TOOLS, CALL_TOOL].contains(&name)
-        };
+        let is_omitted = |name: &str| self.tools.prefers_vendor_search() && is_search_tool(name);
         let is_offered =
             move |name: &&str| !self.hides(name) && !self.is_deferred(name) && !is_omitted(name);
         self.tools.names().filter(is_offered)

@@ -2,7 +2,7 @@
 
 use neuron_types::{
     CALL_TOOL, ContentBlock, ContentItem, Message, RegistryError, Role, SEARCH_TOOLS,
-    ToolDefinition, ToolUseRef,
+    ToolDefinition, ToolUseRef, is_search_tool,
 };
 
 use super::{Registered, ToolRegistry};
@@ -236,7 +236,7 @@ impl ToolRegistry {
 
     /// Returns `true` for the names of the two tools of the search, if tools are deferred.
     pub(super) fn is_search_tool(&self, name: &str) -> bool {
-        self.defers_tools() && tool_search::is_own_tool(name)
+        self.defers_tools() && is_search_tool(name)
     }
 
     /// Removes the two tools of the search. All tools are visible then.
