@@ -1,10 +1,8 @@
 //! The scripted model of a scenario ([`ScenarioProvider`]). Its response depends only on the request.
 
-use futures_util::stream;
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError,
-    ProviderInfo, RequestRef, StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
-    message_events,
+    ProviderInfo, RequestRef, StopReason, StreamHandle, TokenUsage,
 };
 
 use crate::agent::SUMMARY_INSTRUCTIONS;
@@ -101,12 +99,7 @@ impl Provider for ScenarioProvider {
         &self,
         request: CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
-        let response = self.respond(request.view())?;
-        let mut events: Vec<_> = message_events(&response.message).collect();
-        events.push(StreamEvent::Usage(response.usage.clone()));
-        events.push(StreamEvent::MessageComplete(response.message.clone()));
-        events.push(StreamEvent::ResponseComplete(Box::new(response)));
-        Ok(StreamHandle { receiver: StreamReceiver::new(stream::iter(events)) })
+        Ok(self.respond(request.view())?.into())
     }
 
     fn info(&self) -> ProviderInfo<'_> {

@@ -40,11 +40,7 @@ impl<'a> Search<'a> {
 
     /// Returns the tools whose definitions the model always sees.
     pub(crate) fn tools(&self) -> impl Iterator<Item = &'a ToolDefinition> + use<'a> {
-        let (all, own) = match &self.deferred[..] {
-            [] => (self.request.tools, None),
-            _ => (&[][..], Some(self.request.tools_without_search())),
-        };
-        all.iter().chain(own.into_iter().flatten())
+        self.request.tools_beside(&self.deferred)
     }
 
     /// Returns the tools that Anthropic searches.
@@ -54,7 +50,7 @@ impl<'a> Search<'a> {
 
     /// Returns `true` if this crate adds the search tool, because the caller has not added one.
     pub(crate) fn adds_tool(&self) -> bool {
-        !self.deferred.is_empty() && !self.extra_tools().any(is_search_tool)
+        !self.deferred.is_empty() && !self.request.extra_tools().any(is_search_tool)
     }
 
     /// Returns `true` if a block of an earlier response must not be sent, because it belongs to a search and the request
@@ -64,7 +60,7 @@ impl<'a> Search<'a> {
             "server_tool_use" => text(block, "name").starts_with(ANY_SEARCH),
             kind => kind == "tool_search_tool_result",
         };
-        is_search && self.deferred.is_empty() && !self.extra_tools().any(is_search_tool)
+        is_search && self.deferred.is_empty() && !self.request.extra_tools().any(is_search_tool)
     }
 
     /// Returns `true` if a search result may refer to a tool with this name. The API rejects references to tools that are
@@ -74,13 +70,7 @@ impl<'a> Search<'a> {
         // The request does not have the names of the tools of MCP servers.
         let may_be =
             |tool: &Value| text(tool, "name") == name || text(tool, "type") == "mcp_toolset";
-        self.tools().chain(&self.deferred).any(is_named) || self.extra_tools().any(may_be)
-    }
-
-    /// Returns the tools that the caller added in Anthropic's format.
-    fn extra_tools(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
-        let tools = self.request.extra.and_then(|extra| extra.get("tools")?.as_array());
-        tools.into_iter().flatten()
+        self.tools().chain(&self.deferred).any(is_named) || self.request.extra_tools().any(may_be)
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn tool_config<'a>(
 
 /// Returns `true` if the request or its `extra` declares a function.
 fn has_declarations(request: RequestRef<'_>) -> bool {
-    let more = request.extra.and_then(|extra| extra.get("tools")?.as_array()).into_iter().flatten();
+    let more = request.extra_tools();
     let mut more = more.filter_map(|tool| tool.get("functionDeclarations"));
     !request.tools.is_empty() || more.next().is_some()
 }

@@ -1,6 +1,6 @@
 //! Converts a complete response to the events that a provider streams for it.
 
-use neuron_types::{CompletionResponse, ContentBlock, StreamEvent, ToolCall};
+use neuron_types::{CompletionResponse, ContentBlock, StreamEvent};
 
 use crate::chunks::chunks;
 
@@ -30,27 +30,18 @@ fn push_block(events: &mut Vec<StreamEvent>, block: &ContentBlock, chunk_chars: 
                 events.push(StreamEvent::SignatureDelta(signature.clone()));
             }
         }
-        ContentBlock::ToolUse { id, name, input } => {
-            events.push(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
-            let invalid = ToolCall::invalid_json(input);
-            // Invalid arguments are streamed as raw text, and no `ToolUse` event follows, because they have no JSON
-            // value.
-            let json = invalid.map_or_else(|| input.to_string(), str::to_owned);
-            events.extend(
-                pieces(&json, chunk_chars)
-                    .map(|delta| StreamEvent::ToolUseInputDelta { id: id.clone(), delta }),
-            );
-            events.push(StreamEvent::ToolUseEnd { id: id.clone() });
-            if invalid.is_none() {
-                events.push(StreamEvent::ToolUse {
-                    id: id.clone(),
-                    name: name.clone(),
-                    input: input.clone(),
-                });
+        // Other blocks than tool calls have no events before the message is complete.
+        _ => {
+            for event in block.as_tool_use().into_iter().flat_map(StreamEvent::whole_call) {
+                match event {
+                    StreamEvent::ToolUseInputDelta { id, delta } => events.extend(
+                        pieces(&delta, chunk_chars)
+                            .map(|delta| StreamEvent::ToolUseInputDelta { id: id.clone(), delta }),
+                    ),
+                    other => events.push(other),
+                }
             }
         }
-        // Providers send no events for other kinds of blocks before the message is complete.
-        _ => {}
     }
 }
 

@@ -188,6 +188,12 @@ impl<'a> Next<'a> {
         &self.target.definition
     }
 
+    /// Returns `true` if the called tool is the registry's search for deferred tools. Its results must stay whole,
+    /// because a model can only call a tool whose complete definition is in a result.
+    pub(crate) fn is_search(&self) -> bool {
+        self.target.is_own
+    }
+
     /// Returns the effect that the tool declares. The effect tells if the same call may run more than once.
     #[must_use]
     pub fn effect(&self) -> ToolEffect {

@@ -79,6 +79,9 @@ pub(crate) struct Registered {
     /// The tool in the field `tool` with its concrete type, if the tool was merged from another registry. `None` for
     /// any other tool.
     merged: Option<Arc<Merged>>,
+    /// Set for the two tools of the search for deferred tools, which belong to the registry. Sandboxes and limits of
+    /// outputs do not apply to them.
+    pub(crate) is_own: bool,
 }
 
 impl Registered {
@@ -88,12 +91,18 @@ impl Registered {
         Self { merged: Some(merged.clone()), ..Self::new(merged) }
     }
 
+    /// Creates the entry of a tool of the search for deferred tools.
+    pub(crate) fn own(tool: Arc<dyn ToolDyn>) -> Self {
+        Self { is_own: true, ..Self::new(tool) }
+    }
+
     /// Checks that the tool can run in `sandbox`. If `sandbox` is `None`, checks that the tool can run without a
     /// sandbox.
     fn check_in(&self, sandbox: Option<&BoxedSandbox>) -> Result<(), RegistryError> {
         if let Some(merged) = &self.merged {
             return merged.check_in(sandbox);
         }
+        let sandbox = sandbox.filter(|_| !self.is_own);
         let reason = match sandbox {
             Some(sandbox) => match sandbox.check_tool(&*self.tool) {
                 Ok(()) => return Ok(()),
@@ -105,14 +114,15 @@ impl Registered {
         Err(RegistryError::CannotRun { name: self.definition.name.clone(), reason })
     }
 
-    /// Runs the tool without middleware. If `sandbox` is not `None`, the tool runs in the sandbox.
+    /// Runs the tool without middleware. If `sandbox` is not `None`, the tool runs in the sandbox, except for a tool of
+    /// the search for deferred tools.
     pub(crate) fn call<'a>(
         &'a self,
         input: &'a Value,
         ctx: &'a ToolContext,
         sandbox: Option<&'a BoxedSandbox>,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        match (sandbox, &self.merged) {
+        match (sandbox.filter(|_| !self.is_own), &self.merged) {
             (None, _) => self.tool.call_ref_dyn(input, ctx),
             // Pass the sandbox to the other registry, because the sandbox must be inside the middleware of that
             // registry.
@@ -160,7 +170,7 @@ impl Registered {
                 "not every vendor takes this name: it has 1 to 64 ASCII letters, digits, `_` or `-`"
             );
         }
-        Self { tool, definition: Arc::new(definition), merged: None }
+        Self { tool, definition: Arc::new(definition), merged: None, is_own: false }
     }
 }
 
@@ -404,7 +414,8 @@ impl ToolRegistry {
     /// registry do not change.
     ///
     /// A tool that was [merged](Self::merge) from a registry with a sandbox still runs in that sandbox. A tool from a
-    /// registry without a sandbox runs in this sandbox, inside the middleware of its registry.
+    /// registry without a sandbox runs in this sandbox, inside the middleware of its registry. The two tools of
+    /// [`defer_tools`](Self::defer_tools) run outside of the sandbox, because they only read the registry.
     ///
     /// # Example
     ///

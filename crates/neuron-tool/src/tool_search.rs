@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use neuron_types::{
     CALL_TOOL, SEARCH_TOOLS, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
-    ToolOutput, ToolUseRef, WasmBoxedFuture,
+    ToolOutput, ToolUseRef, WasmBoxedFuture, is_search_tool,
 };
 use serde_json::{Value, json};
 
+use crate::builtin::OutputReader;
 use crate::text;
 
 /// Default for [`ToolSearch::max_results`].
@@ -60,7 +61,8 @@ pub struct ToolSearch {
 impl Default for ToolSearch {
     fn default() -> Self {
         Self {
-            visible: HashSet::new(),
+            // The notice in a stored output names this tool, so the model must not have to search for it.
+            visible: HashSet::from([OutputReader::NAME.to_owned()]),
             max_results: MAX_RESULTS,
             max_names: MAX_NAMES,
             prefers_vendor: false,
@@ -69,8 +71,9 @@ impl Default for ToolSearch {
 }
 
 impl ToolSearch {
-    /// Creates settings that defer all tools. The model receives at most 5 definitions and 20 further names from one
-    /// search.
+    /// Creates settings that defer all tools. Only `read_output` stays visible, the
+    /// [reader](crate::builtin::OutputSpiller::reader) of stored outputs. The model receives at most 5 definitions and 20
+    /// further names from one search.
     pub fn new() -> Self {
         Self::default()
     }
@@ -126,7 +129,7 @@ impl ToolSearch {
 
     /// Returns `true` if a tool with this name is not in the requests.
     pub(crate) fn defers(&self, name: &str) -> bool {
-        !is_own_tool(name) && !self.visible.contains(name)
+        !is_search_tool(name) && !self.visible.contains(name)
     }
 
     /// Creates the tool that searches `tools`.
@@ -134,11 +137,6 @@ impl ToolSearch {
         let Self { max_results, max_names, .. } = *self;
         Arc::new(SearchTools { tools, max_results, max_names })
     }
-}
-
-/// Returns `true` for the names of the two tools that belong to the search.
-pub(crate) fn is_own_tool(name: &str) -> bool {
-    name == SEARCH_TOOLS || name == CALL_TOOL
 }
 
 /// Creates the tool with which the model calls a tool that it found.
@@ -279,6 +277,11 @@ impl ToolDyn for CallTool {
         _ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move { self.check_input(&input).map(|()| ToolOutput::default()) })
+    }
+
+    // The effect of a call is that of the named tool.
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::Pure
     }
 
     fn check_input(&self, input: &Value) -> Result<(), ToolError> {

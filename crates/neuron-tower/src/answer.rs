@@ -2,10 +2,8 @@
 
 use std::future::Future;
 
-use futures_util::stream;
 use neuron_types::{
-    CompletionResponse, ProviderError, StreamEvent, StreamHandle, StreamReceiver, WasmCompatSend,
-    message_events,
+    CompletionResponse, ProviderError, StreamHandle, StreamReceiver, WasmCompatSend,
 };
 
 /// The response of a service to a [`ModelCall`](crate::ModelCall), either whole or as a stream.
@@ -43,17 +41,12 @@ impl ModelResponseFuture {
         }
     }
 
-    /// Converts to a stream. The stream of a whole response has one delta for each block.
+    /// Converts to a stream. The stream of a whole response has the deltas of
+    /// [`message_events`](neuron_types::message_events).
     #[must_use]
     pub fn into_stream(self) -> StreamHandle {
         match self {
-            Self::Whole(response) => {
-                let mut events: Vec<StreamEvent> = message_events(&response.message).collect();
-                events.push(StreamEvent::Usage(response.usage.clone()));
-                events.push(StreamEvent::MessageComplete(response.message.clone()));
-                events.push(StreamEvent::ResponseComplete(response));
-                StreamReceiver::new(stream::iter(events)).into()
-            }
+            Self::Whole(response) => StreamReceiver::from(*response).into(),
             Self::Stream(handle) => handle,
         }
     }

@@ -12,6 +12,12 @@ pub const SEARCH_TOOLS: &str = "search_tools";
 /// Name of the tool with which a model calls a tool that is not in the request.
 pub const CALL_TOOL: &str = "call_tool";
 
+/// Returns `true` for [`SEARCH_TOOLS`] and [`CALL_TOOL`].
+#[must_use]
+pub fn is_search_tool(name: &str) -> bool {
+    name == SEARCH_TOOLS || name == CALL_TOOL
+}
+
 impl ToolUseRef<'_> {
     /// Returns the call of the tool that a call of [`CALL_TOOL`] names, with the same id. Any other call is returned
     /// unchanged.
@@ -48,8 +54,8 @@ impl<'a> RequestRef<'a> {
     /// Returns the tools that the provider may search itself. They are in the definition of [`SEARCH_TOOLS`], see
     /// [`ToolDefinition::with_deferred_tools`].
     ///
-    /// A provider with such a search sends [`tools_without_search`](Self::tools_without_search) and these tools. All
-    /// other providers send [`tools`](Self::tools), so the model searches with [`SEARCH_TOOLS`].
+    /// A provider with such a search sends these tools and the tools [beside them](Self::tools_beside). All other providers
+    /// send [`tools`](Self::tools), so the model searches with [`SEARCH_TOOLS`].
     ///
     /// Returns nothing if the request does not have both [`SEARCH_TOOLS`] and [`CALL_TOOL`], because the model must then
     /// not search. Returns nothing if [`tool_choice`](Self::tool_choice) forces a call of [`SEARCH_TOOLS`] or
@@ -74,15 +80,22 @@ impl<'a> RequestRef<'a> {
         }
     }
 
-    /// Iterates over [`tools`](Self::tools), except [`SEARCH_TOOLS`] and [`CALL_TOOL`]. A provider that searches the
-    /// [deferred tools](Self::deferred_tools) itself sends these tools, because two searches would confuse the model.
-    pub fn tools_without_search(self) -> impl Iterator<Item = &'a ToolDefinition> + use<'a> {
-        self.tools.iter().filter(|tool| !is_search_tool(&tool.name))
+    /// Iterates over the tools that a provider sends beside the [deferred tools](Self::deferred_tools) that it searches
+    /// itself. If it searches none, these are all [`tools`](Self::tools). Otherwise [`SEARCH_TOOLS`] and [`CALL_TOOL`] are
+    /// left out, because two searches would confuse the model.
+    pub fn tools_beside(
+        self,
+        searched: &[ToolDefinition],
+    ) -> impl Iterator<Item = &'a ToolDefinition> + use<'a> {
+        let has_search = !searched.is_empty();
+        self.tools.iter().filter(move |tool| !(has_search && is_search_tool(&tool.name)))
     }
-}
 
-fn is_search_tool(name: &str) -> bool {
-    name == SEARCH_TOOLS || name == CALL_TOOL
+    /// Iterates over the tools in [`extra`](Self::extra), which the caller added in the vendor's format.
+    pub fn extra_tools(self) -> impl Iterator<Item = &'a Value> + use<'a> {
+        let tools = self.extra.and_then(|extra| extra.get("tools")?.as_array());
+        tools.into_iter().flatten()
+    }
 }
 
 /// The tools of a run's agent, for layers and other callbacks.
@@ -165,16 +178,29 @@ mod tests {
         let all = [tool("look"), search, tool(CALL_TOOL)];
         let names = |tools: &[ToolDefinition]| {
             let request = RequestRef { tools, ..RequestRef::default() };
-            let deferred = request.deferred_tools().into_iter().map(|tool| tool.name);
-            let own = request.tools_without_search().map(|tool| tool.name.clone());
-            (deferred.collect::<Vec<_>>(), own.collect::<Vec<_>>())
+            let deferred = request.deferred_tools();
+            let beside = request.tools_beside(&deferred).map(|tool| tool.name.clone());
+            let beside: Vec<String> = beside.collect();
+            (deferred.into_iter().map(|tool| tool.name).collect::<Vec<_>>(), beside.join(" "))
         };
-        let own = vec!["look".to_owned()];
-        assert_eq!(names(&all), (vec!["a".into(), "b".into()], own.clone()));
-        assert_eq!(names(&all[..2]), (vec![], own.clone()));
-        assert_eq!(names(&[tool("look"), tool(CALL_TOOL)]), (vec![], own.clone()));
-        assert_eq!(names(&[tool("look"), tool(SEARCH_TOOLS), tool(CALL_TOOL)]), (vec![], own));
-        assert_eq!(names(&[]), (vec![], vec![]));
+        assert_eq!(names(&all), (vec!["a".into(), "b".into()], "look".into()));
+        assert_eq!(names(&all[..2]), (vec![], "look search_tools".into()));
+        assert_eq!(names(&[tool("look"), tool(CALL_TOOL)]), (vec![], "look call_tool".into()));
+        let without = [tool("look"), tool(SEARCH_TOOLS), tool(CALL_TOOL)];
+        assert_eq!(names(&without), (vec![], "look search_tools call_tool".into()));
+        assert_eq!(names(&[]), (vec![], String::new()));
+    }
+
+    #[test]
+    fn extra_tools_are_the_tools_that_the_caller_added() {
+        let count = |extra: Option<Value>| {
+            let request = RequestRef { extra: extra.as_ref(), ..RequestRef::default() };
+            request.extra_tools().count()
+        };
+        assert_eq!(count(Some(json!({ "tools": [{ "type": "web_search" }, {}] }))), 2);
+        for extra in [None, Some(json!({})), Some(json!({ "tools": {} })), Some(json!([]))] {
+            assert_eq!(count(extra), 0);
+        }
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub struct RunView<'a> {
     pub messages: &'a [Message],
     /// The tools of the agent. They stay the same for the whole run.
     pub tools: RunTools<'a>,
+    /// Names of tools that the last response could not call. The request did not offer the tool, or the model had not
+    /// found a deferred tool. Only set for stop conditions.
+    pub refused: &'a [String],
 }
 
 impl<'a> RunView<'a> {
@@ -37,7 +40,7 @@ impl<'a> RunView<'a> {
         usage: &'a TokenUsage,
         messages: &'a [Message],
     ) -> Self {
-        Self { turns, tool_calls, usage, messages, tools: RunTools::default() }
+        Self { turns, tool_calls, usage, messages, tools: RunTools::default(), refused: &[] }
     }
 
     /// Returns the same view with the tools of the agent.
@@ -46,12 +49,21 @@ impl<'a> RunView<'a> {
         Self { tools, ..self }
     }
 
+    /// Returns the same view with the names of [refused](Self::refused) tools.
+    #[must_use]
+    pub fn with_refused(self, refused: &'a [String]) -> Self {
+        Self { refused, ..self }
+    }
+
     /// Returns `true` if the last response of the model called this tool. If the agent defers tools, calls through
     /// [`CALL_TOOL`](crate::CALL_TOOL) are calls of the tools that they name.
+    ///
+    /// Calls of [refused](Self::refused) tools do not count. Calls that failed or were denied do.
     #[must_use]
     pub fn called(&self, tool: &str) -> bool {
         let last = self.messages.iter().rfind(|message| message.role == Role::Assistant);
-        last.is_some_and(|answer| self.tools.calls_in(answer).any(|call| call.name == tool))
+        let is_called = |answer| self.tools.calls_in(answer).any(|call| call.name == tool);
+        last.is_some_and(is_called) && !self.refused.iter().any(|refused| refused == tool)
     }
 }
 

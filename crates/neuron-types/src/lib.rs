@@ -122,7 +122,7 @@ pub use call_scope::{CallScope, InCallScope};
 pub use command::{CommandOutput, CommandStatus, ToolCommand};
 pub use context_strategy::{BoxedStrategy, ContextStrategy, ContextStrategyDyn};
 pub use cost::Cost;
-pub use deferred_call::{CALL_TOOL, RunTools, SEARCH_TOOLS};
+pub use deferred_call::{CALL_TOOL, RunTools, SEARCH_TOOLS, is_search_tool};
 pub use delta_sink::{BufferedDeltas, DeltaSink, DeltaSlot};
 pub use durability::Durability;
 pub use durable::{ActivityOptions, DurableContext, RetryPolicy, ToolInvocation, parse_signal};

@@ -68,7 +68,8 @@ pub struct LoopConfig {
     /// Default: no limit.
     ///
     /// If the tool fails in one more turn, the run ends with [`LoopError::Tool`](crate::LoopError::Tool). A successful
-    /// call of the tool resets its counter. All unknown tool names share one counter.
+    /// call of the tool resets its counter. All unknown tool names share one counter, which a turn with other calls only
+    /// resets. If the agent defers tools, each name has its own counter, also the name of a tool that was not found yet.
     pub tool_retry_limit: Option<usize>,
     /// Set to stop the run with [`LoopError::ApprovalRequired`](crate::LoopError) when the permission policy asks for
     /// an approval of a tool call. By default, the call is denied and the model receives the reason.
@@ -103,8 +104,10 @@ pub struct LoopConfig {
     /// Hooks receive the events of an early call before the response is complete. The results are added to the
     /// conversation after the response, in the order of the calls.
     ///
-    /// If the response breaks off, or if its calls must not run, the early results are discarded. The conversation then
-    /// does not contain the early calls, although they may have run. They still count for the limits on tool calls.
+    /// If the response breaks off, or if its calls must not run, the early results are discarded, although the early calls
+    /// may have run. They still count for the limits on tool calls. A response that breaks off is not added to the
+    /// conversation. If the model refuses to go on, or the arguments of a call are truncated, the response is added, and the
+    /// results of its calls say that they were not executed.
     pub early_tools: bool,
     /// The way in which a typed run, whose result is a value of a Rust type, requests its output from the model.
     /// Default: as a tool call.

@@ -28,7 +28,8 @@ pub trait PermissionPolicy: WasmCompatSend + WasmCompatSync {
     fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision;
 
     /// Decides whether a call is allowed. `_definition` is the definition of the called tool, or `None` for an unknown
-    /// tool.
+    /// tool. The agent loop asks about an unknown tool only if the agent defers tools, because the tool may have been
+    /// removed after the model had found it.
     ///
     /// Code that applies a policy, such as the agent loop, calls this method. The default calls [`check`](Self::check).
     fn check_call(

@@ -80,7 +80,8 @@ pub enum StreamEvent {
     /// The model's response broke off, and the agent repeats the model call. Only in an agent's stream.
     ///
     /// Discard the deltas since the last [`MessageComplete`](Self::MessageComplete), or since the start of the stream
-    /// if there was none. The deltas of the new attempt follow. Tool calls in the discarded deltas did not run.
+    /// if there was none. The deltas of the new attempt follow. Tool calls in the discarded deltas did not run, except
+    /// calls that [started early](crate::LoopConfig::early_tools).
     Reset {
         /// Number of the attempt that starts now. The first attempt was 1.
         attempt: usize,
@@ -357,19 +358,21 @@ impl ResponseEnd {
     }
 }
 
-/// Returns the deltas of a complete message, one for each block of text, reasoning or tool call.
+/// Returns the deltas of a complete message. A block of text or reasoning has one delta, and a tool call has the events of
+/// [`StreamEvent::whole_call`].
 ///
 /// Use this function to send a complete response to a reader that expects a stream.
 pub fn message_events(message: &Message) -> impl Iterator<Item = StreamEvent> {
-    message.content.iter().filter_map(ContentBlock::portable).filter_map(|block| match block {
-        ContentBlock::Text(text) => Some(StreamEvent::TextDelta(text.clone())),
-        // Reasoning without a text consists of a signature, which a reader cannot show.
-        ContentBlock::Thinking { thinking, .. } if !thinking.is_empty() => {
-            Some(StreamEvent::ThinkingDelta(thinking.clone()))
-        }
-        ContentBlock::ToolUse { id, name, input } => {
-            Some(StreamEvent::ToolUse { id: id.clone(), name: name.clone(), input: input.clone() })
-        }
-        _ => None,
+    message.content.iter().filter_map(ContentBlock::portable).flat_map(|block| {
+        let delta = match block {
+            ContentBlock::Text(text) => Some(StreamEvent::TextDelta(text.clone())),
+            // Reasoning without a text consists of a signature, which a reader cannot show.
+            ContentBlock::Thinking { thinking, .. } if !thinking.is_empty() => {
+                Some(StreamEvent::ThinkingDelta(thinking.clone()))
+            }
+            _ => None,
+        };
+        let call = block.as_tool_use().into_iter().flat_map(StreamEvent::whole_call);
+        delta.into_iter().chain(call)
     })
 }

@@ -8,8 +8,11 @@ use neuron_durable_sqlite::SqliteRuns;
 use neuron_loop::{Agent, ToolErrorPolicy};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, ToolSearch};
-use neuron_types::{AgentResult, CALL_TOOL, ContentBlock, LoopError, SEARCH_TOOLS, ToolOutput};
-use serde_json::json;
+use neuron_types::{
+    AgentResult, CALL_TOOL, ContentBlock, LoopError, PermissionDecision, PermissionPolicy,
+    SEARCH_TOOLS, ToolOutput,
+};
+use serde_json::{Value, json};
 
 use crate::support::{add_tool, place};
 
@@ -23,12 +26,24 @@ fn deferred(names: &[&'static str], search: &ToolSearch) -> ToolRegistry {
     tools
 }
 
+/// Denies calls with the argument `deny`.
+struct ByArguments;
+
+impl PermissionPolicy for ByArguments {
+    fn check(&self, _: &str, input: &Value) -> PermissionDecision {
+        match input.get("deny") {
+            Some(_) => PermissionDecision::Deny("not this one".into()),
+            None => PermissionDecision::Allow,
+        }
+    }
+}
+
 async fn drive(
     runs: &SqliteRuns,
     model: &Arc<ScriptedProvider>,
     tools: ToolRegistry,
 ) -> Result<AgentResult, LoopError> {
-    let agent = Agent::builder(model.clone()).tools(tools.clone());
+    let agent = Agent::builder(model.clone()).tools(tools.clone()).permission_policy(ByArguments);
     let agent = agent.config(|config| config.tool_errors = ToolErrorPolicy::ReturnToModel).build();
     runs.run("r").open(model.clone(), Arc::new(tools)).await?.drive("go", &agent).await
 }
@@ -97,5 +112,30 @@ async fn tools_that_the_vendor_found_are_replayed() {
     for after in [few, all] {
         let result = last_result(vec![reply()], &vendor, all, after).await;
         assert!(result.contains("ran send_mail"), "{result}");
+    }
+}
+
+/// Regression test. The policy was not asked about a tool that was removed after the model had found it. The replay then
+/// ran a call that the policy had denied, and failed because the journal has no such call.
+#[tokio::test]
+async fn denied_call_of_a_removed_tool_is_replayed() {
+    let find = Reply::tool_call("a", SEARCH_TOOLS, json!({ "query": "mail" }));
+    let arguments = json!({ "deny": true });
+    let input = json!({ "name": "send_mail", "arguments": arguments });
+    let (few, all) = (&["look"][..], &["look", "send_mail"][..]);
+    for after in [few, all] {
+        for (search, replies) in [
+            (
+                ToolSearch::new(),
+                vec![find.clone(), Reply::tool_call("b", CALL_TOOL, input.clone())],
+            ),
+            (
+                ToolSearch::new().prefer_vendor(),
+                vec![Reply::tool_call("b", "send_mail", arguments.clone())],
+            ),
+        ] {
+            let result = last_result(replies, &search, all, after).await;
+            assert!(result.contains("permission denied: not this one"), "{result}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! The states of the tool calls of one response, and the approval decisions on them.
 
 use neuron_types::{
-    ApprovalDecision, ApprovalDecisions, Message, PendingApproval, PendingCall, RunTools,
-    StopReason, ToolUseRef,
+    ApprovalDecision, ApprovalDecisions, Message, PendingApproval, PendingCall, StopReason,
+    ToolUseRef,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -70,7 +70,7 @@ pub(super) fn calls_in(
     answer: &Message,
     has_targets: bool,
 ) -> impl Iterator<Item = ToolUseRef<'_>> + use<'_> {
-    RunTools::new(&[], has_targets.then_some(&[])).calls_in(answer)
+    answer.tool_uses().map(move |call| if has_targets { call.target() } else { call })
 }
 
 impl Batch {

@@ -51,7 +51,8 @@ impl Limit {
 
 impl Ledger {
     /// Counts for each tool the consecutive turns in which all its calls failed. A successful call resets the counter
-    /// of its tool. Tools that do not exist share one counter. Counts nothing if `retries` is `None`.
+    /// of its tool. Tools that do not exist share one counter, which a turn without calls of such tools resets. Counts
+    /// nothing if `retries` is `None`.
     ///
     /// # Errors
     ///
@@ -73,6 +74,9 @@ impl Ledger {
                 let name = if is_known(made.name) { made.name } else { "" };
                 *succeeded.entry(name.to_owned()).or_default() |= !is_error;
             }
+        }
+        if !succeeded.contains_key("") {
+            tally.run.failing.remove("");
         }
         for (name, succeeded) in succeeded {
             if succeeded {

@@ -251,11 +251,11 @@ impl Ledger {
         Ok(())
     }
 
-    /// Closes the batch after all its calls have ended. Returns the stop reason of the response with these calls, or
-    /// `None` if no batch is open.
-    pub(crate) fn end_batch(&mut self) -> Option<StopReason> {
+    /// Closes the batch after all its calls have ended. Returns the stop reason of the response with these calls, and the
+    /// names of the tools that it could not call. Returns `None` if no batch is open.
+    pub(crate) fn end_batch(&mut self) -> Option<(StopReason, Vec<String>)> {
         match std::mem::replace(&mut self.phase, Phase::TurnStart) {
-            Phase::Batch(batch) => Some(batch.stop_reason),
+            Phase::Batch(batch) => Some((batch.stop_reason, batch.hidden)),
             other => {
                 self.phase = other;
                 None

@@ -37,7 +37,7 @@ pub(crate) struct RunRecord {
     pub(crate) tool_calls: usize,
     pub(crate) usage: RunUsage,
     /// Number of consecutive turns in which all calls of a tool failed, by tool name. The empty name stands for all
-    /// tools that do not exist.
+    /// tools that do not exist. If tools are deferred, each name has its own number.
     pub(crate) failing: BTreeMap<String, usize>,
     /// Number of times in a row that the provider paused its response, so that another call had to continue it.
     pub(crate) pauses: usize,

@@ -10,7 +10,7 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{
     Budget, CALL_TOOL, Extensions, HistoryKey, LoopConfig, LoopError, ProviderInfo, RequestRef,
     Reservation, ResumedApproval, RunTools, SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition,
-    ToolDyn, ToolError, ToolUseRef, UsageMeter,
+    ToolDyn, ToolError, ToolUseRef, UsageMeter, is_search_tool,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -204,9 +204,7 @@ impl<'a> Offered<'a> {
     /// Returns the names of the tools in the request. If the vendor may have searched, the tools of the agent's own search
     /// are not included, because the model may not have seen them.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
-        let is_omitted = |name: &str| {
-            self.tools.prefers_vendor_search() && [SEARCH_TOOLS, CALL_TOOL].contains(&name)
-        };
+        let is_omitted = |name: &str| self.tools.prefers_vendor_search() && is_search_tool(name);
         let is_offered =
             move |name: &&str| !self.hides(name) && !self.is_deferred(name) && !is_omitted(name);
         self.tools.names().filter(is_offered)
@@ -217,17 +215,29 @@ impl<'a> Offered<'a> {
         self.tools.is_deferred(name)
     }
 
+    /// Returns `true` if the agent defers tools. The model may then have found a tool that is not registered any more.
+    pub(crate) fn defers_tools(&self) -> bool {
+        self.tools.defers_tools()
+    }
+
     /// Returns the error of a call of [`CALL_TOOL`] that remains after the loop has read the tool that it names. Such a
     /// call is incomplete, or names [`CALL_TOOL`] itself. Returns `None` for any other call.
     pub(crate) fn refuses(&self, call: ToolUseRef<'_>) -> Option<ToolError> {
-        let is_left = self.tools.defers_tools() && call.name == CALL_TOOL;
-        if is_left { self.get(CALL_TOOL)?.check_input(call.input).err() } else { None }
+        match self.is_call_tool(call.name) {
+            true => self.get(CALL_TOOL)?.check_input(call.input).err(),
+            false => None,
+        }
+    }
+
+    /// Returns `true` for the name of [`CALL_TOOL`]. Without deferred tools, a tool with this name is an ordinary tool.
+    pub(crate) fn is_call_tool(&self, name: &str) -> bool {
+        self.defers_tools() && name == CALL_TOOL
     }
 
     /// Returns the end of the error for an unknown tool. It is empty if the model cannot search for tools that are not in
     /// the request.
     pub(crate) fn search_hint(&self) -> &'static str {
-        if !self.tools.defers_tools() || self.hides(SEARCH_TOOLS) {
+        if !self.defers_tools() || self.hides(SEARCH_TOOLS) {
             ""
         } else if self.tools.prefers_vendor_search() {
             ". Search for other tools before you call them"

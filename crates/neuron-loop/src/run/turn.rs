@@ -188,10 +188,10 @@ pub(super) async fn run_tools<'a>(
         let results = calls.iter().enumerate().map(result).collect();
         Box::new(Step::Tools { calls, results })
     });
-    let stop_reason = ledger.end_batch().unwrap_or(StopReason::ToolUse);
+    let (stop_reason, refused) = ledger.end_batch().unwrap_or((StopReason::ToolUse, Vec::new()));
     let run = &ledger.tally.run;
     let view = RunView::new(run.turns, run.tool_calls, &run.usage.total, &ledger.messages);
-    let view = view.with_tools(env.run_tools());
+    let view = view.with_tools(env.run_tools()).with_refused(&refused);
     if env.parts.definition.stop_conditions.iter().any(|is_met| is_met(&view)) {
         ledger.stop(stop_reason);
     }

@@ -56,7 +56,9 @@ pub(crate) async fn run_batch<'a>(
     if ledger.batch().is_some_and(Batch::waits) {
         ledger.explain_missing(None);
     } else if ran.is_ok() && ledger.batch().is_some() {
-        let is_known = |name: &str| tools.definition(name).is_some();
+        // If tools are deferred, unknown names are counted singly. A model that searches may call several tools too early,
+        // and on a replay a found tool may be unregistered.
+        let is_known = |name: &str| tools.defers_tools() || tools.definition(name).is_some();
         ran = ledger.count_failing(env.config().tool_retry_limit, is_known);
     }
     if let Err(error) = &ran {

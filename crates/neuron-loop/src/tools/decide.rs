@@ -101,15 +101,17 @@ fn after_decision(
 
 /// Returns the decision of the permission policy on a tool call. Allows every call if there is no policy.
 fn ask_policy(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> PermissionDecision {
-    // A call of an unknown tool is allowed here and fails when it runs.
     let Some(policy) = &env.parts.definition.policy else {
         return PermissionDecision::Allow;
     };
-    let Some(definition) = tools.definition(call.name) else {
+    let definition = tools.definition(call.name);
+    // A call of an unknown tool is allowed here and fails when it runs. A deferred tool may have been removed since the
+    // model found it. Its calls need the same decision on a replay.
+    if definition.is_none() && !tools.defers_tools() {
         return PermissionDecision::Allow;
-    };
+    }
     // A policy that panics must not allow a call.
-    let decide = AssertUnwindSafe(|| policy.check_call(&call.to_call(), Some(definition)));
+    let decide = AssertUnwindSafe(|| policy.check_call(&call.to_call(), definition));
     catch_unwind(decide).unwrap_or_else(|_| {
         tracing::error!(tool = call.name, "the permission policy panicked; the call is denied");
         PermissionDecision::Deny("the permission policy failed".into())

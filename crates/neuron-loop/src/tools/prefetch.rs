@@ -177,6 +177,7 @@ impl<'a> Prefetch<'a> {
             && tool.effect() == ToolEffect::Pure
             // Only with the whole response it is known whether the model had found the tool.
             && !tools.is_deferred(&call.name)
+            && !tools.is_call_tool(&call.name)
             && !tool.runs_alone()
             && self.running() < most
             && !self.calls.iter().flatten().any(|other| other.call.id == call.id)

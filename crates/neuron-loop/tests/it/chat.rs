@@ -76,6 +76,7 @@ impl<'d> ChatBuilder<'d> {
         parallel_tool_execution: bool => |config, value| config.parallel_tool_execution = value;
         pause_for_approval: bool => |config, value| config.pause_for_approval = value;
         retries: usize => |config, value| config.retries = value;
+        tool_retry_limit: usize => |config, value| config.tool_retry_limit = Some(value);
         on_limit: OnLimit => |config, value| config.on_limit = value;
         output_mode: OutputMode => |config, value| config.output_mode = value;
         output_retries: usize => |config, value| config.output_retries = value;

@@ -416,6 +416,92 @@ async fn removed_result_means_that_the_tool_is_not_found() {
     );
 }
 
+/// Regression test. A stop condition ended the run at a call that was refused because the model had not found the tool.
+#[tokio::test]
+async fn refused_call_meets_no_stop_condition() {
+    for way in WAYS {
+        let log = Log::default();
+        let submit = || call("b", "send_mail", json!({}));
+        let (_, builder) = chat([submit(), find("a", "mail"), submit()], tools(&log));
+        let mut agent = builder.stop_when(|run| run.called("send_mail")).build();
+        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!((result.turns, log.count("send_mail")), (3, 1), "{way:?}");
+    }
+}
+
+/// Regression test. Calls of different tools that were not found yet counted as calls of one tool that does not exist.
+#[tokio::test]
+async fn retry_limit_counts_each_tool_that_was_not_found() {
+    let early = |name: &str| {
+        let input = json!({ "query": name });
+        let calls = [("a", SEARCH_TOOLS, input), ("b", CALL_TOOL, through(name, json!({})))];
+        Reply::tool_calls(calls)
+    };
+    let others = [early("create_issue"), early("list_issues"), early("send_mail")];
+    let (_, builder) =
+        chat(others.into_iter().chain([Reply::text("done")]), tools(&Log::default()));
+    let mut agent = builder.tool_retry_limit(1).build();
+    let result = run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap();
+    assert_eq!(result.response, "done");
+
+    // A removed tool has the same counter, so that a replay counts the same calls.
+    for name in ["send_mail", "nothing"] {
+        let again = || call("b", name, json!({}));
+        let (_, builder) = chat([again(), again()], tools(&Log::default()));
+        let mut agent = builder.tool_retry_limit(1).build();
+        let error = run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert!(error.contains(&format!("calls of `{name}` failed in 2 turns")), "{error}");
+    }
+}
+
+/// Asks about each call.
+struct Asks;
+
+impl PermissionPolicy for Asks {
+    fn check(&self, tool_name: &str, _: &Value) -> PermissionDecision {
+        PermissionDecision::Ask(format!("{tool_name}?"))
+    }
+}
+
+/// Regression test. The policy was not asked about a tool that was removed after the model had found it.
+#[tokio::test]
+async fn policy_decides_on_a_found_tool_that_was_removed() {
+    let log = Log::default();
+    let (_, builder) = chat([find("a", "mail"), Reply::text("found")], tools(&log));
+    let mut agent = builder.build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let messages = agent.messages().to_vec();
+    let after = |reply: Reply| {
+        let mut registry = tools(&log);
+        registry.remove("send_mail").unwrap();
+        let (_, builder) = chat([reply, Reply::text("done")], registry);
+        builder.messages(messages.clone())
+    };
+
+    let mut agent =
+        after(call("b", "send_mail", json!({}))).permission_policy(Denies(&["send_mail"])).build();
+    agent.run_text("more", &ToolContext::default()).await.unwrap();
+    assert_eq!(last_results(agent.messages()), ["b: !permission denied: no send_mail"]);
+
+    let ask = call("b", "send_mail", json!({}));
+    let mut agent = after(ask).pause_for_approval(true).permission_policy(Asks).build();
+    let error = agent.run_text("more", &ToolContext::default()).await.unwrap_err();
+    let LoopError::ApprovalRequired(pending) = error else { panic!("{error}") };
+    assert_eq!(pending.calls[0].call.name, "send_mail");
+    let approved = ApprovalDecisions::new().approve("b");
+    agent.resume(approved, &ToolContext::default()).await.unwrap();
+    let results = last_results(agent.messages());
+    assert!(results[0].starts_with("b: !tool not found: send_mail"), "{results:?}");
+
+    // The policy is not asked about a tool that the model has not found.
+    let mut agent = after(call("b", "create_issue", json!({})))
+        .permission_policy(Denies(&["create_issue"]))
+        .build();
+    agent.run_text("more", &ToolContext::default()).await.unwrap();
+    let results = last_results(agent.messages());
+    assert!(results[0].starts_with("b: !tool not found: create_issue"), "{results:?}");
+}
+
 #[tokio::test]
 async fn effect_of_the_tool_decides_after_an_interruption() {
     for (effect, runs) in [(ToolEffect::Idempotent, 2), (ToolEffect::AtMostOnce, 1)] {
@@ -453,8 +539,11 @@ async fn tools_that_start_early_have_been_found() {
     };
     let replies = [calls(), find("a", "mail issue"), calls(), Reply::text("done")];
     let (_, builder) = chat(replies, deferred(&log, ToolEffect::Pure));
-    let mut agent = builder.early_tools(true).build();
+    let hook = Recorder::default();
+    let mut agent = builder.early_tools(true).hook(hook.clone()).build();
     run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
+    assert_eq!(hook.log.count("PreTool call_tool"), 0, "the hooks receive the named tool");
+    check_pairs(&hook.log.lines());
     let names: Vec<String> =
         log.lines().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
     assert_eq!(names, ["read_file", "send_mail", "create_issue", "read_file"]);

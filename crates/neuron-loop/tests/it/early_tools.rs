@@ -44,7 +44,8 @@ impl Provider for Slow {
         });
         let stream = futures_util::stream::unfold(events.into_iter(), |mut events| async {
             let event = events.next()?;
-            if !matches!(event, StreamEvent::ToolUseStart { .. } | StreamEvent::ToolUse { .. }) {
+            // The events of the calls arrive at once, before all others.
+            if !event.is_delta() || matches!(event, StreamEvent::TextDelta(_)) {
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
             Some((event, events))

@@ -121,6 +121,22 @@ async fn unknown_tools_share_one_retry_counter() {
     assert_eq!(setup.provider.requests().len(), 2);
 }
 
+/// Regression test. Nothing reset the counter of unknown tools, so calls in turns that were far apart ended the run.
+#[tokio::test]
+async fn turn_without_unknown_tools_resets_their_counter() {
+    let unknown = || Reply::tool_calls([("c0", "foo", json!({}))]);
+    let beside = Reply::tool_calls([("c0", "bar", json!({})), ("c1", "act", json!({}))]);
+    let known = || calls([json!({})]);
+    let failing = || calls([json!({"fail": "no"})]);
+    let replies = [unknown(), known(), unknown(), failing(), unknown(), known(), beside, unknown()];
+    let count = replies.len();
+    let setup = setup(replies);
+    let mut agent = setup.builder.config(limited(1)).build();
+    let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err().to_string();
+    assert!(error.contains("tools that do not exist in 2 turns in a row"), "{error}");
+    assert_eq!(setup.provider.requests().len(), count);
+}
+
 #[tokio::test(start_paused = true)]
 async fn concurrent_calls_respect_the_maximum() {
     for (most, elapsed) in [(0, 50), (1, 50), (2, 30), (5, 10), (9, 10)] {

@@ -323,13 +323,6 @@ impl Answer {
                     pieces.push(StreamEvent::TextDelta(head.into()));
                     pieces.push(StreamEvent::TextDelta(tail.into()));
                 }
-                StreamEvent::ToolUse { id, name, input } => {
-                    pieces.push(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
-                    let delta = input.to_string();
-                    pieces.push(StreamEvent::ToolUseInputDelta { id: id.clone(), delta });
-                    pieces.push(StreamEvent::ToolUseEnd { id: id.clone() });
-                    pieces.push(StreamEvent::ToolUse { id, name, input });
-                }
                 event => pieces.push(event),
             }
         }

@@ -1297,10 +1297,14 @@ impl Run<'_> {
     }
 
     /// Counts the consecutive turns in which all calls of a tool failed. Returns a failure if the count of a tool
-    /// exceeds the limit. A successful call resets the count of its tool.
+    /// exceeds the limit. A successful call resets the count of its tool. A turn without calls of unknown tools resets
+    /// their count.
     fn count_failing(&mut self) -> Result<(), Failure> {
         let Failing { turns, failed, succeeded } = &mut self.failing;
-        turns.retain(|name, _| !succeeded.contains(name));
+        // Unknown tools share the counter without a name. It counts turns in a row.
+        turns.retain(|name, _| {
+            !succeeded.contains(name) && (!name.is_empty() || failed.contains(name))
+        });
         for name in failed.difference(succeeded) {
             let turns = next(turns.entry(name.clone()).or_default()) + 1;
             if self.config.retry_limit.is_some_and(|limit| turns > limit) {

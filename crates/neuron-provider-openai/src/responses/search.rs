@@ -58,11 +58,11 @@ impl<'a> Search<'a> {
         let mut search = Self {
             request,
             tools: if supports_search(model) { request.deferred_tools() } else { Vec::new() },
-            has_own: extra_tools(request).any(|tool| text_of(tool, "type") == SEARCH_TYPE),
+            has_own: request.extra_tools().any(|tool| text_of(tool, "type") == SEARCH_TYPE),
             loaded: HashSet::new(),
             found: HashSet::new(),
         };
-        let own = request.tools_without_search().count() + extra_tools(request).count();
+        let own = search.tools().count() + request.extra_tools().count();
         let all = own + usize::from(search.adds_tool()) + search.tools.len();
         if all > MOST_TOOLS {
             search.tools.clear();
@@ -88,11 +88,7 @@ impl<'a> Search<'a> {
 
     /// Returns the tools that are not searched.
     pub(crate) fn tools(&self) -> impl Iterator<Item = &'a ToolDefinition> + use<'a> {
-        let (all, own) = match &self.tools[..] {
-            [] => (self.request.tools, None),
-            _ => (&[][..], Some(self.request.tools_without_search())),
-        };
-        all.iter().chain(own.into_iter().flatten())
+        self.request.tools_beside(&self.tools)
     }
 
     /// Returns the tools that are searched. The flag is `false` for a tool that the model sees without a search.
@@ -144,12 +140,6 @@ fn found_in<'b>(block: &'b ContentBlock, vendor: &str) -> impl Iterator<Item = &
     let result = result.filter(|item| text_of(item, "type") == "tool_search_output");
     let tools = result.and_then(|item| item.get("tools")?.as_array());
     tools.into_iter().flatten().map(|tool| text_of(tool, "name"))
-}
-
-/// Returns the tools that the caller added in the API's format.
-fn extra_tools<'r>(request: &RequestRef<'r>) -> impl Iterator<Item = &'r Value> + use<'r> {
-    let tools = request.extra.and_then(|extra| extra.get("tools")?.as_array());
-    tools.into_iter().flatten()
 }
 
 #[cfg(test)]

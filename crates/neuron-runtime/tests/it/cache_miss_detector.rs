@@ -363,7 +363,7 @@ async fn missing_breakpoint_is_the_cause_if_the_vendor_needs_it() {
 /// Regression test. Before the fix, the cause was an eviction.
 #[tokio::test]
 async fn edit_of_the_vendor_is_a_usual_cause() {
-    for (vendor, expected) in
+    for (name, expected) in
         [("anthropic", CacheMissCause::EditedByVendor), ("openai", CacheMissCause::Evicted)]
     {
         let misses = Misses::default();

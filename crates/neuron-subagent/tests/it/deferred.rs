@@ -1,8 +1,8 @@
 //! Sub-agents in a registry that defers its tools.
 
-use neuron_subagent::SubAgentManager;
-use neuron_tool::ToolSearch;
-use neuron_types::{CALL_TOOL, SEARCH_TOOLS, ToolContext};
+use neuron_subagent::{SubAgentConfig, SubAgentManager};
+use neuron_tool::{ToolSearch, neuron_tool};
+use neuron_types::{CALL_TOOL, SEARCH_TOOLS, ToolContext, ToolDyn, ToolEffect, ToolError};
 use serde_json::json;
 
 use crate::support::*;
@@ -77,4 +77,27 @@ async fn agent_with_the_search_finds_only_its_own_tools() {
     assert_eq!(offered(&scripts, "finder"), [SEARCH_TOOLS, CALL_TOOL]);
     let found = last_results(&scripts.of("finder").requests()[1].messages).remove(0);
     assert!(found.contains(r#""name":"act""#) && !found.contains("other"), "{found}");
+}
+
+/// Looks
+#[neuron_tool(effect = Pure)]
+async fn look() -> Result<(), ToolError> {
+    Ok(())
+}
+
+/// Regression test. `call_tool` declared no effect, so no agent with the search was pure.
+#[test]
+fn search_does_not_change_the_effect_of_an_agent() {
+    let mut tools = acting(&Log::default());
+    tools.register(LookTool);
+    tools.defer_tools(ToolSearch::new()).unwrap();
+    let effect_with = |tool: &str| {
+        let mut manager = SubAgentManager::new();
+        let config = with_tools("finder", &[tool, SEARCH_TOOLS, CALL_TOOL]);
+        manager.register("finder", SubAgentConfig { effect: ToolEffect::Pure, ..config });
+        let agents = manager.into_tools(&tools, Scripts::new([])).unwrap();
+        agents[0].effect()
+    };
+    assert_eq!(effect_with("look"), ToolEffect::Pure);
+    assert_eq!(effect_with("act"), ToolEffect::AtMostOnce);
 }

@@ -1,8 +1,6 @@
 //! [`OutputFormatter`], which truncates long outputs.
 
-use neuron_types::{
-    ContentItem, SEARCH_TOOLS, ToolContext, ToolError, ToolOutput, WasmBoxedFuture,
-};
+use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 use crate::text;
@@ -14,8 +12,8 @@ use crate::text;
 /// do not change. [`structured_content`](ToolOutput::structured_content) does not change either, because it is not sent
 /// to the model.
 ///
-/// The results of `search_tools` are not truncated, because a model can only call a deferred tool after it has read the
-/// whole definition. [`ToolSearch::max_results`](crate::ToolSearch::max_results) limits these results.
+/// The results of the search for [deferred tools](crate::ToolRegistry::defer_tools) are not truncated, because a model
+/// can only call a deferred tool after it has read the whole definition. [`ToolSearch::max_results`](crate::ToolSearch::max_results) limits these results.
 ///
 /// # Example
 ///
@@ -110,7 +108,7 @@ impl ToolMiddleware for OutputFormatter {
         next: Next<'a>,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let is_search = next.definition().name == SEARCH_TOOLS;
+            let is_search = next.is_search();
             let output = next.run(call, ctx).await?;
             Ok(if is_search { output } else { self.format(output) })
         })

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use neuron_types::{
-    ContentItem, SEARCH_TOOLS, ToolContext, ToolError, ToolOutput, WasmBoxedFuture,
-};
+use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 
 use super::OutputReader;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
@@ -26,8 +24,8 @@ use crate::text;
 /// Images, audio and other binary content stay in the output, and the structured content does not change. If the store
 /// fails, the output is truncated, and a notice states this.
 ///
-/// The results of `search_tools` are not stored, because a model can only call a deferred tool after it has read the
-/// whole definition. [`ToolSearch::max_results`](crate::ToolSearch::max_results) limits these results.
+/// The results of the search for [deferred tools](crate::ToolRegistry::defer_tools) are not stored, because a model can
+/// only call a deferred tool after it has read the whole definition. [`ToolSearch::max_results`](crate::ToolSearch::max_results) limits these results.
 ///
 /// # Example
 ///
@@ -106,8 +104,8 @@ impl ToolMiddleware for OutputSpiller {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             // A piece of a stored output, with its notice, may exceed the maximum. Such an output of the reader must
-            // not be stored again. A found tool can only be called if its definition is complete.
-            let stays = [OutputReader::NAME, SEARCH_TOOLS].contains(&&*next.definition().name);
+            // not be stored again.
+            let stays = next.is_search() || next.definition().name == OutputReader::NAME;
             let output = next.run(call, ctx).await?;
             Ok(if stays { output } else { self.spill(output, ctx).await })
         })

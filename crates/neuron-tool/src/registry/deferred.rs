@@ -2,7 +2,7 @@
 
 use neuron_types::{
     CALL_TOOL, ContentBlock, ContentItem, Message, RegistryError, Role, SEARCH_TOOLS,
-    ToolDefinition, ToolUseRef,
+    ToolDefinition, ToolUseRef, is_search_tool,
 };
 
 use super::{Registered, ToolRegistry};
@@ -34,6 +34,18 @@ impl ToolRegistry {
     ///
     /// Tools that are registered or removed later are deferred or no longer found. A second call replaces the settings.
     /// Removing [`SEARCH_TOOLS`] or [`CALL_TOOL`] removes both, and makes all tools visible.
+    ///
+    /// # Replay
+    ///
+    /// A durable run can replay after deferred tools were added or removed. If the model had found a tool that was removed
+    /// since, the permission policy decides on its calls again, without its definition. The replay fails with
+    /// `DurableError::NonDeterminism` in these cases, in which the run depended on more than the name of a removed tool:
+    ///
+    /// - The tool is an [agent](neuron_types::AgentTool), or its call has an
+    ///   [effect key](neuron_types::ToolDyn::effect_key).
+    /// - The tool [runs alone](neuron_types::ToolDyn::runs_alone), and the response had other calls.
+    /// - The permission policy decides by the definition of the tool.
+    /// - The tool rejected arguments about which the policy had asked for an approval.
     ///
     /// # Errors
     ///
@@ -96,7 +108,7 @@ impl ToolRegistry {
         }
         self.search = Some(search);
         self.refresh_search();
-        self.tools.insert(CALL_TOOL.to_owned(), Registered::new(tool_search::call_tool()));
+        self.tools.insert(CALL_TOOL.to_owned(), Registered::own(tool_search::call_tool()));
         Ok(self)
     }
 
@@ -217,14 +229,14 @@ impl ToolRegistry {
         };
         let deferred = self.tools.iter().filter(|(name, _)| search.defers(name));
         let definitions = deferred.map(|(_, registered)| registered.definition.clone()).collect();
-        let tool = Registered::new(search.search_tool(definitions));
+        let tool = Registered::own(search.search_tool(definitions));
         // An existing entry keeps its position.
         self.tools.insert(SEARCH_TOOLS.to_owned(), tool);
     }
 
     /// Returns `true` for the names of the two tools of the search, if tools are deferred.
     pub(super) fn is_search_tool(&self, name: &str) -> bool {
-        self.defers_tools() && tool_search::is_own_tool(name)
+        self.defers_tools() && is_search_tool(name)
     }
 
     /// Removes the two tools of the search. All tools are visible then.

@@ -264,6 +264,55 @@ async fn output_limits_keep_whole_definitions() {
     }
 }
 
+/// Regression test. The reader of stored outputs was deferred, although the notice in an output tells the model to call
+/// it.
+#[test]
+fn reader_of_stored_outputs_stays_visible() {
+    let spiller = OutputSpiller::new(MemoryOutputStore::new(), 50);
+    let mut registry = tools(&LIST);
+    registry.register_dyn(std::sync::Arc::new(spiller.reader()));
+    registry.add_middleware(spiller);
+    for search in [ToolSearch::new(), ToolSearch::default().visible(["read_file"])] {
+        registry.defer_tools(search).unwrap();
+        assert!(visible(&registry).contains(&"read_output".to_owned()));
+        let [call, _] = exchange("read_output", json!({}), "", false);
+        assert_eq!(registry.calls_not_found(&[], &call), [""; 0]);
+    }
+}
+
+/// Regression test. The limits of outputs did not apply to any tool with the name of the search. An MCP server may have
+/// such a tool.
+#[tokio::test]
+async fn output_limits_apply_to_other_tools_with_the_name_of_the_search() {
+    let long = || {
+        async_tool(definition(SEARCH_TOOLS), ToolEffect::Pure, |_, _| {
+            Box::pin(async { Ok(ToolOutput::text("x".repeat(1_000))) })
+        })
+    };
+    let is_limited = async |registry: ToolRegistry| {
+        let ctx = ToolContext::default();
+        let output = registry.execute(SEARCH_TOOLS, json!({}), &ctx).await.unwrap();
+        output.content[0].to_string().len() < 200
+    };
+    for is_merged in [false, true] {
+        let registry = || {
+            let mut registry = ToolRegistry::new();
+            registry.register_dyn(long());
+            if is_merged {
+                let inner = std::mem::take(&mut registry);
+                registry.merge(inner).unwrap();
+            }
+            registry
+        };
+        let mut formatted = registry();
+        formatted.add_middleware(OutputFormatter::new(50));
+        assert!(is_limited(formatted).await);
+        let mut spilled = registry();
+        spilled.add_middleware(OutputSpiller::new(MemoryOutputStore::new(), 50));
+        assert!(is_limited(spilled).await);
+    }
+}
+
 #[tokio::test]
 async fn calls_not_found_do_not_depend_on_the_registered_tools() {
     let registry = deferred(&LIST, ToolSearch::new().visible(["read_file", "later"]));

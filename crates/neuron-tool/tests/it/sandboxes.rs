@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use neuron_tool::{ToolRegistry, tool_middleware_fn};
+use neuron_tool::{ToolRegistry, ToolSearch, tool_middleware_fn};
 use neuron_types::{
-    CommandOutput, Sandbox, SandboxError, SandboxLimit, ToolContext, ToolDyn, ToolError, ToolOutput,
+    CALL_TOOL, CommandOutput, SEARCH_TOOLS, Sandbox, SandboxError, SandboxLimit, ToolContext,
+    ToolDyn, ToolError, ToolOutput,
 };
 use serde_json::{Value, json};
 
@@ -175,4 +176,53 @@ async fn sandbox_errors_keep_their_class_and_panics_are_caught() {
         "{limit:?}"
     );
     assert!(run("panic").await.unwrap().is_error);
+}
+
+/// A sandbox that takes only the tool `say`.
+struct Strict;
+
+impl Sandbox for Strict {
+    async fn execute_tool(
+        &self,
+        tool: &dyn ToolDyn,
+        input: Value,
+        ctx: &ToolContext,
+    ) -> std::result::Result<ToolOutput, SandboxError> {
+        self.check_tool(tool)?;
+        Ok(tool.call_dyn(input, ctx).await?)
+    }
+
+    fn check_tool(&self, tool: &dyn ToolDyn) -> std::result::Result<(), SandboxError> {
+        match tool.name() {
+            "say" => Ok(()),
+            name => Err(SandboxError::SetupFailed(format!("`{name}` cannot be confined"))),
+        }
+    }
+}
+
+/// Regression test. The search for deferred tools ran in the sandbox. A strict sandbox refused every search.
+#[tokio::test]
+async fn search_for_deferred_tools_runs_outside_of_the_sandbox() {
+    let mut registry = ToolRegistry::new();
+    registry.register_dyn(echo("say"));
+    registry.set_sandbox(Strict);
+    registry.defer_tools(ToolSearch::new()).unwrap();
+    registry.check_runnable().unwrap();
+    let ctx = ToolContext::default();
+    let found = registry.execute(SEARCH_TOOLS, json!({ "query": "say" }), &ctx).await.unwrap();
+    assert!(found.content[0].to_string().contains(r#""name":"say""#), "{found:?}");
+    let error = registry.execute(CALL_TOOL, json!({}), &ctx).await.unwrap_err();
+    assert!(matches!(error, ToolError::InvalidInput(_)), "{error}");
+    assert_eq!(call(&registry, "say").await.unwrap(), ToolOutput::text("\"hi\""));
+
+    registry.register_dyn(echo("other"));
+    let error = registry.check_runnable().unwrap_err().to_string();
+    assert!(error.contains("other"), "{error}");
+    call(&registry, "other").await.unwrap_err();
+    // Without the search of a registry, a tool with the same name is an ordinary tool.
+    let mut registry = ToolRegistry::new();
+    registry.register_dyn(echo(SEARCH_TOOLS));
+    registry.set_sandbox(Strict);
+    registry.check_runnable().unwrap_err();
+    call(&registry, SEARCH_TOOLS).await.unwrap_err();
 }

@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Waker};
 use futures_util::{StreamExt, stream};
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, StreamError,
-    StreamEvent, StreamHandle, StreamReceiver, TokenUsage, WasmBoxedStream, message_events,
+    StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolCall, WasmBoxedStream,
+    message_events,
 };
 use serde_json::json;
 
@@ -195,6 +196,11 @@ fn complete_message_streams_one_delta_per_block() {
             },
             ContentBlock::Compaction { content: "c".into() },
             ContentBlock::ToolUse { id: "c1".into(), name: "t".into(), input: json!(1) },
+            ContentBlock::ToolUse {
+                id: "c2".into(),
+                name: "t".into(),
+                input: ToolCall::invalid_json_input("{\"a"),
+            },
         ],
     };
     let events: Vec<_> = message_events(&message).map(|event| format!("{event:?}")).collect();
@@ -204,7 +210,14 @@ fn complete_message_streams_one_delta_per_block() {
             r#"ThinkingDelta("Hm.")"#,
             r#"TextDelta("Hi")"#,
             r#"TextDelta("cited")"#,
+            r#"ToolUseStart { id: "c1", name: "t" }"#,
+            r#"ToolUseInputDelta { id: "c1", delta: "1" }"#,
+            r#"ToolUseEnd { id: "c1" }"#,
             r#"ToolUse { id: "c1", name: "t", input: Number(1) }"#,
+            // The arguments are not valid JSON, so there is no complete call.
+            r#"ToolUseStart { id: "c2", name: "t" }"#,
+            r#"ToolUseInputDelta { id: "c2", delta: "{\"a" }"#,
+            r#"ToolUseEnd { id: "c2" }"#,
         ]
     );
 }
