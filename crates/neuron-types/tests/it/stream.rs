@@ -166,7 +166,7 @@ async fn stream_error_keeps_its_class() {
         (StreamError::from(ProviderError::RateLimit { retry_after }), "RateLimit"),
         (ProviderError::Authentication("key".into()).into(), "Authentication"),
         (StreamError::retryable("the line broke"), "ServiceUnavailable"),
-        (StreamError::non_retryable("bad frame"), "StreamError"),
+        (StreamError::non_retryable("bad frame"), "Other"),
     ] {
         let (retryable, wait) = (error.is_retryable(), error.retry_after());
         let events = [
