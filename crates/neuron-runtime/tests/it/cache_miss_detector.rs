@@ -377,7 +377,7 @@ async fn edit_of_the_vendor_is_a_usual_cause() {
         });
         run(agent).await;
         let cause = misses.one().cause;
-        assert_eq!(cause.is_usual(), vendor == "anthropic");
+        assert_eq!(cause.is_usual(), name == "anthropic");
         assert_eq!(cause, expected);
     }
 }
