@@ -4,6 +4,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use neuron_http::RenamedTools;
 use neuron_types::{ContentBlock, ToolCall, ToolDefinition};
 use serde_json::{Map, Value};
 
@@ -12,7 +13,7 @@ use crate::allowed;
 use crate::block::ORIGIN;
 use crate::ids::ResponseIds;
 use crate::model::{Family, Model};
-use crate::names::Renamed;
+use crate::names;
 
 /// The request of a response, as far as the response depends on it.
 #[derive(Debug, Clone)]
@@ -21,7 +22,7 @@ pub(crate) struct Origin {
     pub(crate) model: String,
     /// Id of the request in the header `x-amzn-requestid`. Empty if the server sent none.
     pub(crate) request_id: String,
-    renamed: Renamed,
+    renamed: RenamedTools,
     is_claude: bool,
     /// Set if other models than Claude accept their reasoning back.
     keeps_reasoning: bool,
@@ -34,7 +35,7 @@ impl Origin {
         Self {
             model: model.id.to_owned(),
             request_id: String::new(),
-            renamed: Renamed::new(tools),
+            renamed: names::renamed(tools),
             is_claude: model.family == Family::Claude,
             keeps_reasoning: model.reads_reasoning(),
             name: model.origin().to_owned(),
@@ -72,7 +73,7 @@ impl Reader {
             return None;
         }
         let name = text(call, "name").filter(|name| !name.is_empty())?;
-        let name = self.origin.renamed.original(name);
+        let name = self.origin.renamed.original(name).to_owned();
         let id = text(call, "toolUseId").unwrap_or_default();
         let id = self.ids.next(id, &self.origin.request_id);
         call.insert("toolUseId".to_owned(), id.as_str().into());

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use neuron_http::ObjectInput;
+use neuron_http::{ObjectInput, ToolNames};
 use neuron_types::{ContentBlock, DocumentSource, Message, ProviderError, Role};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -23,7 +23,6 @@ use crate::content::{cited, is_of_server};
 use crate::ids::Ids;
 use crate::media::{self, Files, MAX_DOCUMENTS, MAX_IMAGES};
 use crate::model::{Family, Model};
-use crate::names::Names;
 use crate::results::{ResultContent, may_be_beside_results};
 
 /// A text for a message that the API requires, but the conversation does not have. Models reject white space.
@@ -56,7 +55,7 @@ impl<'a> Conversation<'a> {
     pub(crate) fn new(
         messages: &'a [Message],
         model: Model<'_>,
-        names: &mut Names<'a>,
+        names: &mut ToolNames<'a>,
     ) -> Result<Self, ProviderError> {
         let conversation = Self::with_files(messages, model, names, Files::default())?;
         match conversation.files_over(model.family) {
@@ -70,7 +69,7 @@ impl<'a> Conversation<'a> {
     fn with_files(
         messages: &'a [Message],
         model: Model<'_>,
-        names: &mut Names<'a>,
+        names: &mut ToolNames<'a>,
         files: Files,
     ) -> Result<Self, ProviderError> {
         let mut writer = Writer {
@@ -177,7 +176,7 @@ fn filler(role: &'static str) -> Turn<'static> {
 
 struct Writer<'a, 'n, 'm> {
     model: Model<'m>,
-    names: &'n mut Names<'a>,
+    names: &'n mut ToolNames<'a>,
     ids: Ids<'a>,
     files: Files,
     conversation: Conversation<'a>,

@@ -20,7 +20,7 @@ use crate::allowed;
 use crate::cache::{CachePoint, CachePoints};
 use crate::messages::Conversation;
 use crate::model::{Family, Model};
-use crate::names::Names;
+use crate::names::names;
 use crate::thinking;
 use crate::tools::ToolConfig;
 
@@ -81,7 +81,7 @@ pub(crate) fn write(
 ) -> Result<Vec<u8>, ProviderError> {
     check(request, model)?;
     let (extra, more_tools) = split_tools(request.extra);
-    let mut names = Names::new(request.tools);
+    let mut names = names(request.tools);
     let (leading, messages) = match model.is_prompt() {
         // The system prompt is a part of the prompt.
         true => (&[][..], request.messages),

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::ops::Not;
 
-use neuron_http::VendorFields;
+use neuron_http::{ToolNames, VendorFields};
 use neuron_types::{ProviderError, RequestRef, ToolChoice, ToolDefinition};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -15,7 +15,6 @@ use crate::allowed;
 use crate::cache::{CachePoint, CachePoints};
 use crate::messages::Conversation;
 use crate::model::{Family, Model};
-use crate::names::Names;
 
 /// The field `toolConfig`.
 #[derive(Debug, Serialize)]
@@ -74,7 +73,7 @@ impl<'a> ToolConfig<'a> {
         request: RequestRef<'a>,
         more: &'a [Value],
         model: Model<'_>,
-        names: &mut Names<'a>,
+        names: &mut ToolNames<'a>,
         conversation: &Conversation<'a>,
         points: &mut CachePoints,
     ) -> Result<Option<Self>, ProviderError> {
@@ -114,7 +113,7 @@ fn has_own_tools(request: RequestRef<'_>) -> bool {
 fn choice<'a>(
     choice: Option<&'a ToolChoice>,
     model: Model<'_>,
-    names: &mut Names<'a>,
+    names: &mut ToolNames<'a>,
     has_tools: bool,
 ) -> Result<Option<Value>, ProviderError> {
     let forced = match choice {

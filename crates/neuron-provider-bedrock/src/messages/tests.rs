@@ -6,6 +6,7 @@ use neuron_types::{ContentItem, EmbeddedResource, ImageSource, RequestRef, Think
 
 use super::*;
 use crate::content::{Origin, Reader};
+use crate::names::names;
 use crate::request::Settings;
 use crate::request::tests::{CLAUDE, LLAMA, MISTRAL, NOVA, written};
 
@@ -498,7 +499,7 @@ fn own_blocks_are_sent_unchanged_and_others_in_their_portable_form() {
         own(&json!({"text": " "}), Some(text(" "))),
         own(&json!({"toolUse": {"input": {}}}), None),
     ];
-    let mut names = Names::new(&[]);
+    let mut names = names(&[]);
     let messages = [assistant(content)];
     let mut blocks = |model: &str| {
         let conversation = Conversation::new(&messages, Model::new(model, ""), &mut names).unwrap();
@@ -563,7 +564,7 @@ fn blocks_of_server_tools_return_to_their_family_and_are_never_declared() {
 fn url_is_an_error_that_names_the_fix() {
     let source = ImageSource::Url { url: "https://a.example/b.png".into() };
     let messages = [user(vec![ContentBlock::Image { source }])];
-    let error = Conversation::new(&messages, Model::new(CLAUDE, ""), &mut Names::new(&[]));
+    let error = Conversation::new(&messages, Model::new(CLAUDE, ""), &mut names(&[]));
     assert_eq!(
         error.unwrap_err().to_string(),
         "invalid request: Bedrock fetches no images from URLs: send the bytes in base64"
