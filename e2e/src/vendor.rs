@@ -21,6 +21,9 @@ pub(crate) const API_KEY: &str = AnthropicServer::API_KEY;
 /// The model that the servers accept.
 pub(crate) const MODEL: &str = "the-model";
 
+/// Another model that the OpenAI server accepts. The API searches deferred tools for it.
+const OPENAI_MODEL: &str = "gpt-5.4-mini";
+
 /// Another model that the Gemini server accepts. Its rules follow from the generation in its name.
 const GEMINI_MODEL: &str = "gemini-3.8-flash";
 
@@ -88,7 +91,7 @@ pub(crate) const VENDORS: [Vendor; 5] = [
         // The client's default format, numbers, and base64.
         embeddings: 3,
         own_requests: 11,
-        start: |replies| start(OpenAiServer::builder().models([MODEL]), replies),
+        start: |replies| start(OpenAiServer::builder().models([MODEL, OPENAI_MODEL]), replies),
     },
     Vendor {
         name: "gemini",
