@@ -997,7 +997,8 @@ impl Run<'_> {
                 self.note(format!("broken: {how:?}"));
                 return Err(LoopError::Provider(how.error()).into());
             }
-            // The tokens of a response count even if a hook rejects it. Its events are not shown.
+            // The tokens of a response count even if a hook rejects it or panics. Its events are not shown.
+            self.arrived(&answer.usage);
             self.ask("FirstChunk".into()).inspect_err(|_| self.spend(&answer.usage))?;
             if self.way == Way::Stream {
                 message_events(&answer.message).for_each(|event| self.show(event));
@@ -1008,6 +1009,7 @@ impl Run<'_> {
         if !pieces.is_empty() {
             self.ask("FirstChunk".into())?;
         } else if answer.breaks.is_none() {
+            self.arrived(&answer.usage);
             self.ask("FirstChunk".into()).inspect_err(|_| self.spend(&answer.usage))?;
         }
         let count = pieces.len();
@@ -1018,10 +1020,7 @@ impl Run<'_> {
                 Err(LoopError::Provider(how.error()).into())
             }
             None => {
-                // A cancellation may come between the counting of the tokens and the end of the call.
-                let mut usage = self.seen.usage.clone();
-                usage += &answer.usage;
-                self.seen.counts.push((self.seen.turns, usage));
+                self.arrived(&answer.usage);
                 Ok(answer.response())
             }
         }
@@ -1757,6 +1756,13 @@ impl Run<'_> {
         sum.cache_creation_tokens = add(sum.cache_creation_tokens, usage.cache_creation_tokens);
         sum.reasoning_tokens = add(sum.reasoning_tokens, usage.reasoning_tokens);
         self.count();
+    }
+
+    /// Notes the counters of a run that ends after a response has arrived, and before its call ends.
+    fn arrived(&mut self, usage: &TokenUsage) {
+        let mut sum = self.seen.usage.clone();
+        sum += usage;
+        self.seen.counts.push((self.seen.turns, sum));
     }
 
     fn count(&mut self) {
