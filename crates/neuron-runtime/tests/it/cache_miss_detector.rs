@@ -99,7 +99,7 @@ async fn hit_is_not_reported_and_a_miss_of_an_unchanged_request_is_an_eviction()
     assert_eq!(miss.cause, CacheMissCause::Evicted);
     assert_eq!((miss.expected_tokens, miss.read_tokens), (5_000, 4_999));
     assert_eq!((&*miss.agent, miss.turn), ("clerk", 1));
-    assert_eq!((&*miss.model.provider, &*miss.model.model), ("openai", "scripted-model"));
+    assert_eq!((&*miss.model.provider, &*miss.model.model), ("openai", "m"));
     assert!(!miss.run_id.is_empty());
 }
 
