@@ -319,11 +319,8 @@ impl Budget {
         name: Option<ModelName<'_>>,
         usage: &TokenUsage,
     ) -> (Option<Cost>, Result<(), UnknownPrice>) {
-        let accounts = self.accounts.len();
-        let (amount, costs, model) = (Amount::default(), Vec::new(), None);
-        let is_started = false;
-        let budget = self.clone();
-        let nothing = Reservation { budget, accounts, amount, costs, model, is_started };
+        let mut nothing = Reservation::new(self.clone(), Amount::default());
+        nothing.accounts = self.accounts.len();
         nothing.count(name.as_slice(), usage, |used, _| used)
     }
 
@@ -339,14 +336,7 @@ impl Budget {
         names: impl Iterator<Item = ModelName<'n>> + Clone,
         is_routed: bool,
     ) -> Result<Reservation, LoopError> {
-        let mut reservation = Reservation {
-            budget: self.clone(),
-            accounts: 0,
-            amount,
-            costs: Vec::new(),
-            model: None,
-            is_started: false,
-        };
+        let mut reservation = Reservation::new(self.clone(), amount);
         // A reservation without prices allocates nothing.
         if amount.requests > 0 && self.priced_account().is_some() {
             let mut dearest = None;
@@ -382,7 +372,7 @@ impl Budget {
     }
 }
 
-/// What a [`Budget`] has counted. It can be stored, for example in the journal of a durable engine.
+/// The tokens, cost and calls that a [`Budget`] has counted. They can be stored, for example in the journal of a durable engine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

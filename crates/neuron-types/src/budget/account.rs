@@ -159,13 +159,13 @@ impl Account {
     /// Adds what was counted elsewhere. An account with prices takes over its cost.
     pub(super) fn add(&self, spending: &BudgetSpending) {
         let BudgetSpending { usage, requests, tool_calls } = spending;
-        let cost = self.money.as_ref().map(|_| usage.cost.unwrap_or(Cost::UNKNOWN));
         let (requests, tool_calls) = (*requests, *tool_calls);
-        let cost = cost.unwrap_or_default();
-        self.exchange(
-            Amount::default(),
-            Amount { requests, tool_calls, cost, ..Amount::of(usage) },
-        );
+        let cost = match &self.money {
+            Some(_) => usage.cost.unwrap_or(Cost::UNKNOWN),
+            None => Cost::default(),
+        };
+        let spent = Amount { requests, tool_calls, cost, ..Amount::of(usage) };
+        self.exchange(Amount::default(), spent);
     }
 
     /// Subtracts `reserved` from the reservations and adds `spent` to the usage.

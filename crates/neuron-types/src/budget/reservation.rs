@@ -110,6 +110,11 @@ impl Reservation {
         }
     }
 
+    /// Creates a reservation of an amount that is not reserved in any account yet.
+    pub(super) fn new(budget: Budget, amount: Amount) -> Self {
+        Self { budget, accounts: 0, amount, costs: Vec::new(), model: None, is_started: false }
+    }
+
     /// Returns the amount that is reserved in an account, by its index.
     pub(super) fn amount_at(&self, account: usize) -> Amount {
         Amount { cost: self.costs.get(account).copied().unwrap_or_default(), ..self.amount }
