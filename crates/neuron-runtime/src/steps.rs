@@ -40,8 +40,8 @@ pub struct StepRecord<T> {
     /// Tokens of the model calls that a tool made itself, for example by running an agent. Zero for other steps.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub usage: TokenUsage,
-    /// What the agents inside a tool call added to the budget of the run. `None` if they added nothing, or if the engine
-    /// does not store it.
+    /// Tokens, cost and calls of the agents inside a tool call, as counted by the budget of the run. `None` if the budget
+    /// counted nothing, or if the engine does not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spending: Option<BudgetSpending>,
     /// Time at which the step ended, in milliseconds since 1970-01-01 UTC. During a replay the engine's clock shows

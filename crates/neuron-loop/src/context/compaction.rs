@@ -138,8 +138,8 @@ async fn compact(
     Ok(Some((old_tokens, new_tokens)))
 }
 
-/// Returns `true` if a model call with one token fits into the budget, and its price is known. Otherwise a strategy must not call its model. The
-/// next call of the run does not fit either, and ends the run with the error of the budget.
+/// Returns `true` if a model call with one token fits into the budget, and its price is known. Otherwise a strategy must
+/// not call its model. If the call does not fit, the next call of the run ends the run with the error of the budget.
 fn fits_budget(env: &Env<'_>, request: RequestRef<'_>) -> bool {
     let budget = env.run.budget.as_ref();
     let (info, model) = env.priced_model(request);

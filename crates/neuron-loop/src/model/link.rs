@@ -48,7 +48,7 @@ pub(super) struct Attempts<'a> {
     pub(super) rejected: Option<TakeBack>,
 }
 
-/// What an attempt has received from the model.
+/// The part of a response that an attempt has received.
 #[derive(Default)]
 struct Received {
     /// The usage that the provider reported so far.

@@ -121,8 +121,11 @@ impl<'a> Env<'a> {
         'a: 'r,
     {
         let info = self.parts.model.info_dyn();
-        let is_default = !info.routes.is_empty() || request.model.is_empty();
-        (info, if is_default { info.default_model } else { request.model })
+        let model = match info.routes {
+            [] => request.model_or(info.default_model),
+            _ => info.default_model,
+        };
+        (info, model)
     }
 
     /// Reserves a model call with an estimate of its tokens.

@@ -130,7 +130,7 @@ impl CallScope {
                 }))
             }
         };
-        let model = if request.model.is_empty() { scope.model } else { request.model };
+        let model = request.model_or(scope.model);
         let info = CallInfo {
             run_id: scope.run_id.to_owned(),
             turn: scope.turn,
