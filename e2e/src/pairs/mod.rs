@@ -185,6 +185,7 @@ fn write(
 mod tests {
     use neuron_conformance::random::from_env;
 
+    use super::plan::{Answer, Mark, Part, Timing, Turn};
     use super::*;
 
     /// `PAIRS_FIRST` sets the first seed, and `PAIRS_COUNT` the number of conversations.
@@ -194,6 +195,26 @@ mod tests {
         if let Err(fault) = play_all(first.unwrap_or(0), count.unwrap_or(500), |_, _| Ok(())) {
             panic!("{fault}");
         }
+    }
+
+    #[test]
+    fn system_message_ends_a_pause() {
+        let answer = |parts| {
+            let (results, timing) = (Vec::new(), Timing::Now);
+            let is_streamed = false;
+            Turn::Answer(Answer {
+                wire: 0,
+                model: 0,
+                is_streamed,
+                parts,
+                stop: None,
+                results,
+                timing,
+            })
+        };
+        let paused = answer(vec![Part::Pause(Mark(1))]);
+        let turns = vec![paused, Turn::System(Mark(2)), answer(Vec::new())];
+        try_plan(&Plan { system: None, thinks: false, turns }).unwrap();
     }
 
     #[test]

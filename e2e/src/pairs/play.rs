@@ -92,6 +92,8 @@ impl Player {
             match turn {
                 Turn::User(said) => self.user(said.iter().map(block).collect()),
                 Turn::System(mark) => {
+                    // The next request leaves out the call before the pause, so the server cannot continue it.
+                    self.paused = None;
                     self.messages.push(Message::system(format!("From now on {mark}.")));
                 }
                 Turn::Cut(mark) => self.cut(*mark),
