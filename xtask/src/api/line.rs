@@ -19,8 +19,9 @@ impl Line {
 
     /// Returns the segments of the item's path, and the gates before the text.
     pub(super) fn place(&self) -> (&[String], &str) {
-        let gates = self.text.find("pub ").and_then(|at| self.text.get(..at));
-        (&self.segments, gates.unwrap_or_default())
+        let gates = self.text.find("pub ").and_then(|at| self.text.get(..at)).unwrap_or_default();
+        // This attribute is not a gate. It precedes only the line of the item, not the lines of its re-exports.
+        (&self.segments, gates.strip_suffix("#[non_exhaustive] ").unwrap_or(gates))
     }
 
     /// Creates the line of an `impl` block. `head` is its text up to the brace, and the `gates` (`cfg` attributes)

@@ -45,6 +45,10 @@ fn private_modules_make_no_difference() {
 #[test]
 fn re_export_of_own_item_has_a_line_if_its_path_or_gate_differs() {
     check("mod a { pub fn f() {} } pub(crate) use a::f as g; pub use a::f;", &["pub fn c::f()"]);
+    check(
+        "mod a { #[non_exhaustive] pub struct S; } pub use a::S;",
+        &["#[non_exhaustive] pub struct c::S;"],
+    );
     check("mod a { pub fn f() {} } pub use a::{f as g};", &["pub fn c::f()", "pub use c::g = f"]);
     check(
         "mod a { pub fn f() {} } #[cfg(unix)] pub use a::f;",
