@@ -37,6 +37,15 @@ pub(crate) fn for_tests() -> Result<(), String> {
     Ok(())
 }
 
+/// Runs a step that needs none of the programs, and downloads them at the same time.
+pub(crate) fn during(step: fn() -> Result<(), String>) -> Result<(), String> {
+    std::thread::scope(|scope| {
+        let fetching = scope.spawn(for_tests);
+        step()?;
+        fetching.join().unwrap_or_else(|_| Err("the downloads panicked".to_owned()))
+    })
+}
+
 /// Runs a command that runs tests, with our standard input and output.
 pub(crate) fn run(mut command: Command) -> Result<(), String> {
     hide_missing(&mut command);

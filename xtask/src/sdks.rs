@@ -39,23 +39,19 @@ pub(crate) fn check() -> Result<(), String> {
         return Ok(());
     };
     let program = build()?;
-    let mut failed = Vec::new();
-    for vendor in VENDORS {
+    let checks = in_parallel(|vendor| {
         let requests = folder.join(format!("{vendor}-requests.jsonl"));
         let mut write = process::program(&program);
         write.args(["requests", vendor]).arg(&requests);
-        let written = process::run(write);
+        let written = process::run(write).is_ok();
 
         let drive = [scripts.join(format!("drive_{vendor}.py")), program.clone()];
         let check = [scripts.join("check_requests.py"), vendor.into(), requests];
-        let results = [run_script(&python, &drive), run_script(&python, &check)];
-        let summaries: Vec<&str> = results.iter().map(|(summary, _)| summary.as_str()).collect();
-        println!("{vendor}: {}", summaries.join(", "));
-        if written.is_err() || results.iter().any(|(_, passed)| !passed) {
-            failed.push(vendor);
-        }
-    }
-    objections(&failed)?;
+        let (driven, driven_well) = run_script(&python, &drive);
+        let (checked, checked_well) = run_script(&python, &check);
+        (format!("{driven}, {checked}"), written && driven_well && checked_well)
+    });
+    report(&checks)?;
     move_conversations(&program, &python, 0, CONVERSATIONS)
 }
 
@@ -83,27 +79,34 @@ fn move_conversations(program: &Path, python: &Path, first: u64, count: u64) -> 
     write.arg("pairs").arg(&folder).args([first.to_string(), count.to_string()]);
     process::run(write)?;
     let script = process::root().join("e2e/check_requests.py");
-    // The checks take much longer than the conversations, so the vendors are checked at the same time.
-    let results = std::thread::scope(|scope| {
-        let checks = VENDORS.map(|vendor| {
-            let file = folder.join(format!("{vendor}-pairs.jsonl"));
-            let check = [script.clone(), vendor.into(), "--pairs".into(), file];
-            (vendor, scope.spawn(move || run_script(python, &check)))
-        });
-        checks.map(|(vendor, check)| (vendor, check.join().unwrap_or_default()))
-    });
-    for (vendor, (summary, _)) in &results {
-        println!("{vendor}: {summary}");
-    }
-    let failed = results.iter().filter(|(_, (_, passed))| !passed);
-    objections(&failed.map(|(vendor, _)| *vendor).collect::<Vec<_>>())
+    report(&in_parallel(|vendor| {
+        let file = folder.join(format!("{vendor}-pairs.jsonl"));
+        run_script(python, &[script.clone(), vendor.into(), "--pairs".into(), file])
+    }))
 }
 
-/// Returns an error with the names of the vendors whose scripts failed.
-fn objections(failed: &[&str]) -> Result<(), String> {
-    match failed {
+/// The summary of a vendor's checks, and `true` if they succeeded.
+type Checked = (String, bool);
+
+/// Checks all vendors at the same time. The scripts of a vendor use one core.
+fn in_parallel(check: impl Fn(&'static str) -> Checked + Sync) -> [(&'static str, Checked); 5] {
+    std::thread::scope(|scope| {
+        let check = &check;
+        let checks = VENDORS.map(|vendor| (vendor, scope.spawn(move || check(vendor))));
+        checks.map(|(vendor, checked)| (vendor, checked.join().unwrap_or_default()))
+    })
+}
+
+/// Prints the summaries. Returns an error with the names of the vendors whose checks failed.
+fn report(checks: &[(&str, Checked)]) -> Result<(), String> {
+    for (vendor, (summary, _)) in checks {
+        println!("{vendor}: {summary}");
+    }
+    let failed = checks.iter().filter(|(_, (_, succeeded))| !succeeded);
+    let failed: Vec<&str> = failed.map(|(vendor, _)| *vendor).collect();
+    match failed.as_slice() {
         [] => Ok(()),
-        _ => Err(format!("the clients of {} object", failed.join(" and "))),
+        failed => Err(format!("the clients of {} object", failed.join(" and "))),
     }
 }
 

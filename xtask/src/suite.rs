@@ -16,12 +16,11 @@ type Step = (&'static str, fn() -> Result<(), String>);
 /// their summary is at the end of the output.
 const TEST: &[Step] = &[
     ("fmt", fmt),
-    ("clippy", clippy),
+    ("clippy", || fetch::during(clippy)),
     ("docs", docs),
     ("deny", deny),
     ("features", || features(&sample_of_libraries()?)),
     ("wasm", wasm::check),
-    ("fetch", fetch::for_tests),
     ("examples", examples::run),
     ("book", || book::build().map(drop)),
     ("sdks", sdks::check),
