@@ -54,6 +54,7 @@
 //! |---|---|
 //! | `client.rs` | [`Anthropic`], with settings, headers and calls |
 //! | `request.rs` | requests |
+//! | `container.rs` | the code execution container of a request |
 //! | `search.rs` | the API's search for deferred tools |
 //! | `ids.rs` | ids of tool calls, including those of other vendors |
 //! | `echo.rs` | blocks of earlier responses in a request |
@@ -75,11 +76,11 @@
 
 mod betas;
 mod client;
+mod container;
 mod echo;
 mod error;
 mod fallback;
 mod ids;
-mod metadata;
 mod open_calls;
 mod request;
 mod response;

@@ -19,9 +19,9 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use self::tools::Tools;
+use crate::container;
 use crate::echo::Echo;
 use crate::ids::ids;
-use crate::metadata;
 use crate::open_calls::OpenCalls;
 use crate::search::Search;
 use crate::source::{Source, document, image, image_at, pdf};
@@ -102,7 +102,7 @@ fn write_fields(
         .some("cache_control", conversation_cache(request, settings).as_ref().map(Cache::from))?;
     fields.some("tools", (!request.tools.is_empty()).then_some(Tools(&search)))?;
     fields.some("tool_choice", tool_choice(request))?;
-    fields.some("container", metadata::container(request))?;
+    fields.some("container", container::of(request))?;
     let (leading, messages) = request.split_leading_system();
     let system = System { prompt: request.system, leading };
     fields.some("system", (!system.is_empty()).then_some(system))?;

@@ -2,14 +2,13 @@
 
 use neuron_http::{Secret, or_default};
 use neuron_types::{
-    CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
-    ToolCall, UsageIteration,
+    AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
+    TokenUsage, ToolCall, UsageIteration,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::ids::ResponseIds;
-use crate::metadata::WireMetadata;
 use crate::request::PROVIDER;
 use crate::{error, fallback};
 
@@ -20,7 +19,7 @@ use crate::{error, fallback};
 /// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a message.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     // Some proxies send errors with a successful status.
-    let wire: WireMessage = serde_json::from_slice(body).map_err(|error| {
+    let mut wire: WireMessage<Vec<Value>> = serde_json::from_slice(body).map_err(|error| {
         if let Some(error) = error::find_in(body) {
             return error;
         }
@@ -29,9 +28,9 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
             format!("the response is not a message ({error}); it begins with: {shown}").into(),
         )
     })?;
-    let WireMessage { head, content, stop_reason } = wire;
+    let content = std::mem::take(&mut wire.content);
     let mut ids = ResponseIds::default();
-    let id = head.id.as_deref().unwrap_or_default();
+    let id = wire.id.as_deref().unwrap_or_default();
     let blocks = content.into_iter().map(|mut json| {
         if let Value::Object(fields) = &mut json {
             ids.complete(fields, id);
@@ -39,46 +38,45 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         block(json)
     });
     let content = blocks.collect();
-    Ok(head.into_response(content, stop_reason))
+    Ok(wire.into_response(content))
 }
 
-/// The JSON of a response that is not streamed.
-#[derive(Debug, Deserialize)]
-struct WireMessage {
-    #[serde(flatten)]
-    head: MessageHead,
-    content: Vec<Value>,
-    #[serde(default)]
-    stop_reason: Option<String>,
-}
-
-/// The fields of a response except its content and its stop reason. The first event of a stream contains these fields
-/// too.
+/// A response that is not streamed, with blocks of the type `C`. The event `message_start` of a stream has the same
+/// fields, but the blocks and the stop reason arrive later.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct MessageHead {
+pub(crate) struct WireMessage<C> {
+    #[serde(default)]
     pub(crate) id: Option<String>,
+    #[serde(default)]
     pub(crate) model: Option<String>,
+    content: C,
+    #[serde(default)]
+    pub(crate) stop_reason: Option<String>,
+    // A value of another type must not make the whole response fail.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) stop_sequence: Option<String>,
+    #[serde(default)]
+    pub(crate) stop_details: Option<Value>,
+    #[serde(default)]
+    pub(crate) container: Option<Value>,
+    #[serde(default)]
     pub(crate) usage: Option<WireUsage>,
-    #[serde(flatten)]
-    pub(crate) wire_metadata: WireMetadata,
 }
 
-impl MessageHead {
-    /// Builds the response from these fields, the content blocks and the stop reason.
-    pub(crate) fn into_response(
-        self,
-        mut content: Vec<ContentBlock>,
-        reason: Option<String>,
-    ) -> CompletionResponse {
+impl<C> WireMessage<C> {
+    /// Builds the response from these fields and its blocks.
+    pub(crate) fn into_response(self, mut content: Vec<ContentBlock>) -> CompletionResponse {
         fallback::without_abandoned(&mut content);
         let mut usage = self.usage.unwrap_or_default();
-        let metadata = self.wire_metadata.into_metadata(&mut usage);
+        let mut metadata = usage.take_metadata();
+        metadata.stop_sequence = self.stop_sequence;
+        metadata.stop_details = self.stop_details;
+        metadata.container = self.container;
         let message = Message { role: Role::Assistant, content }.with_metadata(&metadata);
         CompletionResponse {
             id: self.id.unwrap_or_default(),
             model: self.model.unwrap_or_default(),
-            stop_reason: stop_reason(reason.as_deref(), &message),
+            stop_reason: stop_reason(self.stop_reason.as_deref(), &message),
             message,
             usage: usage.into(),
         }
@@ -182,9 +180,9 @@ pub(crate) struct WireUsage {
     output_tokens_details: Option<OutputDetails>,
     iterations: Option<Vec<WireIteration>>,
     #[serde(deserialize_with = "or_default")]
-    pub(crate) service_tier: Option<String>,
+    service_tier: Option<String>,
     #[serde(deserialize_with = "or_default")]
-    pub(crate) server_tool_use: Option<Map<String, Value>>,
+    server_tool_use: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -212,6 +210,16 @@ impl WireUsage {
         // After several fallbacks, the model of the last one generated the response.
         let served = passes.rev().find(|pass| pass.r#type == "fallback_message");
         served?.model.as_deref()
+    }
+
+    /// Moves the service tier and the uses of server tools out of the counts.
+    fn take_metadata(&mut self) -> AnswerMetadata {
+        let mut metadata = AnswerMetadata::default();
+        metadata.service_tier = self.service_tier.take();
+        let uses = self.server_tool_use.take().unwrap_or_default().into_iter();
+        let uses = uses.filter_map(|(name, count)| Some((name, count.as_u64()?)));
+        metadata.server_tool_usage = uses.filter(|(_, count)| *count > 0).collect();
+        metadata
     }
 
     /// Merges the counts of a later event. A later count replaces an earlier count of the same field.

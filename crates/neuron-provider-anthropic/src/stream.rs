@@ -4,16 +4,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use neuron_http::{Decoder, Secret, SseDecoder, complete, read_frame};
+use neuron_http::{Decoder, Secret, SseDecoder, complete, or_default, read_frame};
 use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use crate::error::{self, ApiError};
 use crate::fallback;
 use crate::ids::ResponseIds;
-use crate::metadata::WireMetadata;
-use crate::response::{self, MessageHead, WireUsage};
+use crate::response::{self, WireMessage, WireUsage};
 
 /// The most frequent kind of event, a delta of text, of reasoning or of arguments.
 ///
@@ -41,6 +41,9 @@ struct TextFragment<'a> {
     text: String,
 }
 
+/// The response in the event `message_start`. Its blocks arrive in later events.
+type MessageStart = WireMessage<Option<IgnoredAny>>;
+
 /// An event of any type. Each type of event has some of these fields.
 #[derive(Deserialize)]
 struct WireEvent {
@@ -53,7 +56,7 @@ struct WireEvent {
     #[serde(default)]
     content_block: Option<Map<String, Value>>,
     #[serde(default)]
-    message: Option<MessageHead>,
+    message: Option<MessageStart>,
     #[serde(default)]
     usage: Option<WireUsage>,
     #[serde(default)]
@@ -98,8 +101,12 @@ struct WireDelta {
     encrypted_content: Option<Value>,
     #[serde(default)]
     stop_reason: Option<String>,
-    #[serde(flatten)]
-    wire_metadata: WireMetadata,
+    #[serde(default, deserialize_with = "or_default")]
+    stop_sequence: Option<String>,
+    #[serde(default)]
+    stop_details: Option<Value>,
+    #[serde(default)]
+    container: Option<Value>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -150,7 +157,7 @@ fn is_unknown(data: &[u8]) -> bool {
 pub(crate) struct MessageDecoder {
     /// Set to `true` when the event `message_start` has arrived.
     begun: bool,
-    head: MessageHead,
+    head: MessageStart,
     ids: ResponseIds,
     stop_reason: Option<String>,
     /// Blocks that have not ended, by index.
@@ -229,7 +236,10 @@ impl Decoder for MessageDecoder {
                 if let Some(delta) = event.delta {
                     // A later `message_delta` without a value keeps the earlier value.
                     self.stop_reason = delta.stop_reason.or(self.stop_reason.take());
-                    self.head.wire_metadata.update(delta.wire_metadata);
+                    let head = &mut self.head;
+                    head.stop_sequence = delta.stop_sequence.or(head.stop_sequence.take());
+                    head.stop_details = delta.stop_details.or(head.stop_details.take());
+                    head.container = delta.container.or(head.container.take());
                 }
                 if let Some(usage) = event.usage {
                     self.head.usage.get_or_insert_default().update(usage);
@@ -293,7 +303,8 @@ impl MessageDecoder {
         if let Some(model) = served.map(str::to_owned) {
             head.model = Some(model);
         }
-        complete(head.into_response(content, self.stop_reason.take()), out);
+        head.stop_reason = self.stop_reason.take();
+        complete(head.into_response(content), out);
         Ok(())
     }
 }

@@ -1,9 +1,12 @@
 //! Tests that parse responses that are not streamed, with every field, and invalid bodies.
 
+use bytes::Bytes;
+use futures_util::{FutureExt, stream};
 use neuron_testing::anthropic::{json_body, stop_reason_to_wire};
 use serde_json::json;
 
 use super::*;
+use crate::wire;
 
 fn read(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     super::read(body, &Secret::new("sk-secret"))
@@ -440,4 +443,90 @@ fn large_response_is_parsed() {
     let answer = response(blocks.collect());
     let body = json_body(&answer).to_string();
     assert_eq!(plain(body.as_bytes()), answer);
+}
+
+/// Returns a text block with a citation. Its format is documented in
+/// <https://platform.claude.com/docs/en/build-with-claude/citations>.
+fn cited() -> Value {
+    json!({ "type": "text", "text": "Yes.", "citations": [source()] })
+}
+
+fn source() -> Value {
+    json!({ "type": "web_search_result_location", "url": "https://example.com", "title": "T" })
+}
+
+/// Returns a container. Its format is documented in
+/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/code-execution-tool#container-reuse>.
+fn container() -> Value {
+    json!({ "id": "container_1", "expires_at": "2999-01-01T00:00:00Z" })
+}
+
+fn whole() -> CompletionResponse {
+    let body = json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [cited()],
+        "stop_reason": "stop_sequence", "stop_sequence": "END",
+        "stop_details": { "type": "sequence" }, "container": container(),
+        "usage": {
+            "input_tokens": 1, "output_tokens": 1, "service_tier": "priority",
+            "server_tool_use": { "web_search_requests": 2, "web_fetch_requests": 0 },
+        },
+    });
+    wire::read_response(body.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn metadata_of_whole_response_is_parsed() {
+    let message = whole().message;
+    let metadata = message.metadata().unwrap();
+    assert_eq!(message.text(), "Yes.");
+    assert_eq!(metadata.stop_sequence.as_deref(), Some("END"));
+    assert_eq!(metadata.stop_details, Some(json!({ "type": "sequence" })));
+    assert_eq!(metadata.container, Some(container()));
+    assert_eq!(metadata.service_tier.as_deref(), Some("priority"));
+    assert_eq!(metadata.server_tool_usage, [("web_search_requests".to_owned(), 2)].into());
+    let plain = br#"{"id":"msg_1","content":[{"type":"text","text":"a"}],"stop_sequence":null}"#;
+    let plain = wire::read_response(plain).unwrap();
+    assert_eq!(plain.message, Message::assistant("a"));
+}
+
+#[test]
+fn invalid_metadata_does_not_fail_a_response() {
+    let body = br#"{"content":[{"type":"text","text":"a"}],"stop_sequence":false,
+        "usage":{"input_tokens":3,"server_tool_use":[],"service_tier":{}}}"#;
+    let response = wire::read_response(body).unwrap();
+    assert_eq!((response.message, response.usage.input_tokens), (Message::assistant("a"), 3));
+}
+
+#[test]
+fn metadata_of_stream_is_equal_for_every_split() {
+    let events = [
+        json!({ "type": "message_start", "message": {
+            "id": "msg_1", "model": "m", "content": [], "stop_sequence": null, "container": null,
+            "usage": { "input_tokens": 1, "output_tokens": 1, "service_tier": "priority" },
+        } }),
+        json!({ "type": "content_block_start", "index": 0,
+                "content_block": { "type": "text", "text": "", "citations": [] } }),
+        json!({ "type": "content_block_delta", "index": 0,
+                "delta": { "type": "text_delta", "text": "Yes." } }),
+        json!({ "type": "content_block_delta", "index": 0,
+                "delta": { "type": "citations_delta", "citation": source() } }),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "message_delta",
+            "delta": {
+                "stop_reason": "stop_sequence", "stop_sequence": "END",
+                "stop_details": { "type": "sequence" }, "container": container(),
+            },
+            "usage": { "output_tokens": 1,
+                       "server_tool_use": { "web_search_requests": 2, "web_fetch_requests": 0 } },
+        }),
+        json!({ "type": "message_stop" }),
+    ];
+    let bytes: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    for split in 0..=bytes.len() {
+        let (first, second) = bytes.as_bytes().split_at(split);
+        let pieces = [first, second].map(|piece| Ok(Bytes::copy_from_slice(piece)));
+        let response = wire::read_stream(stream::iter(pieces)).into_response();
+        let response = response.now_or_never().unwrap().unwrap();
+        assert_eq!(response, whole(), "split at {split}");
+    }
 }
