@@ -59,6 +59,8 @@ pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) kind: Vec<String>,
     pub(crate) src_path: PathBuf,
+    /// `false` if plain `cargo test` does not run the tests of the target.
+    pub(crate) test: bool,
 }
 
 /// An entry in a package's dependency tables.
