@@ -74,7 +74,8 @@ pub(crate) fn check() -> Result<(), String> {
     tests.args(["--no-fail-fast", "--filterset", OF_PACKAGES]);
     tests.arg("--target-dir").arg(&build_folder).current_dir(&unpacked);
     fetch::run(tests)?;
-    let mut doctests = process::cargo(["test", "--workspace", "--all-features", "--doc"]);
+    let mut doctests =
+        process::cargo(["test", "--workspace", "--all-features", "--doc", "--no-fail-fast"]);
     doctests.arg("--target-dir").arg(&build_folder).current_dir(&unpacked);
     fetch::run(doctests)
 }
