@@ -99,16 +99,27 @@ async fn the_next_start_asks_about_a_call_that_waits() {
     assert!(folder.path().join("new.txt").exists());
 }
 
-/// Reads the output of the program until it contains `text`.
+/// The output of a program.
 #[cfg(unix)]
-async fn read_until(output: &mut tokio::process::ChildStdout, text: &str) {
-    let mut seen = String::new();
-    while !seen.contains(text) {
-        let mut piece = [0; 1024];
-        let read = tokio::time::timeout(Duration::from_secs(60), output.read(&mut piece)).await;
-        let length = read.expect("the program prints its output").unwrap();
-        assert_ne!(length, 0, "the program ended: {seen}");
-        seen.push_str(&String::from_utf8_lossy(&piece[..length]));
+struct Output {
+    pipe: tokio::process::ChildStdout,
+    /// Output that was read and is after the last text that was found.
+    rest: String,
+}
+
+#[cfg(unix)]
+impl Output {
+    /// Reads until the output contains `text`.
+    async fn read_until(&mut self, text: &str) {
+        while !self.rest.contains(text) {
+            let mut piece = [0; 1024];
+            let read = tokio::time::timeout(Duration::from_secs(60), self.pipe.read(&mut piece));
+            let length = read.await.expect("the program prints its output").unwrap();
+            assert_ne!(length, 0, "the program ended: {}", self.rest);
+            self.rest.push_str(&String::from_utf8_lossy(&piece[..length]));
+        }
+        let end = self.rest.find(text).unwrap() + text.len();
+        self.rest.drain(..end);
     }
 }
 
@@ -130,14 +141,15 @@ async fn ctrl_c_stops_a_response_and_at_the_prompt_the_program() {
     .unwrap();
     let mut program = start(folder.path(), &server);
     // The input stays open, so the program does not end because of it.
-    let (mut input, mut output) = (program.stdin.take().unwrap(), program.stdout.take().unwrap());
+    let (mut input, pipe) = (program.stdin.take().unwrap(), program.stdout.take().unwrap());
+    let mut output = Output { pipe, rest: String::new() };
     input.write_all(b"Tell me\n").await.unwrap();
-    read_until(&mut output, "one").await;
+    output.read_until("one").await;
     press_ctrl_c(&program).await;
-    read_until(&mut output, "[cancelled]").await;
+    output.read_until("[cancelled]").await;
     input.write_all(b"Are you there?\n").await.unwrap();
-    read_until(&mut output, "Here I am.").await;
-    read_until(&mut output, "you: ").await;
+    output.read_until("Here I am.").await;
+    output.read_until("you: ").await;
     press_ctrl_c(&program).await;
     let ended = tokio::time::timeout(Duration::from_secs(60), program.wait()).await;
     assert!(ended.expect("the program ends").unwrap().success());
