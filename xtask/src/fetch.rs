@@ -1,5 +1,5 @@
-//! The command `cargo xtask fetch`, which downloads the third-party programs that tests need. It is also a step of
-//! `cargo xtask test`. The list of programs is in `neuron_testkit::fetch`.
+//! The command `cargo xtask fetch`, which downloads the third-party programs that tests need. `cargo xtask test` does the
+//! same during its step `clippy`. The list of programs is in `neuron_testkit::fetch`.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -41,8 +41,9 @@ pub(crate) fn for_tests() -> Result<(), String> {
 pub(crate) fn during(step: fn() -> Result<(), String>) -> Result<(), String> {
     std::thread::scope(|scope| {
         let fetching = scope.spawn(for_tests);
-        step()?;
-        fetching.join().unwrap_or_else(|_| Err("the downloads panicked".to_owned()))
+        let result = step();
+        let fetched = fetching.join().unwrap_or_else(|_| Err("a panic".to_owned()));
+        result.and(fetched.map_err(|reason| format!("downloads: {reason}")))
     })
 }
 

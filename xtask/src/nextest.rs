@@ -29,7 +29,7 @@ pub(crate) fn run(
     let mut command = compiler::cargo(["nextest", "run", "--all-features"])?;
     NEXTEST.add_to(&mut command)?;
     command.args(["--profile", profile]).envs(variables.iter().copied());
-    command.arg("--lib").args(targets(&workspace::members()?));
+    command.arg("--lib").args(targets(&workspace::members()?)?);
     // Many tests only wait for servers and time limits. Three tests per core take four fifths of the time of two.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     command.args(["--test-threads", &(3 * cores).to_string()]);
@@ -46,19 +46,26 @@ pub(crate) fn run(
 ///
 /// Most programs in the folders `src/bin` have no unit tests. Without the selection, cargo would link each of them a
 /// second time.
-fn targets(members: &Metadata) -> BTreeSet<String> {
-    let targets = members.packages.iter().flat_map(|package| &package.targets);
+fn targets(members: &Metadata) -> Result<BTreeSet<String>, String> {
     let argument = |target: &Target| match target.kind.first()?.as_str() {
         "test" => Some(format!("--test={}", target.name)),
         "bin" if may_have_unit_tests(&target.src_path) => Some(format!("--bin={}", target.name)),
         _ => None,
     };
-    targets.filter(|target| target.test).filter_map(argument).collect()
+    let mut arguments = BTreeSet::new();
+    for package in &members.packages {
+        if compiler::builds(package)? {
+            let targets = package.targets.iter().filter(|target| target.test);
+            arguments.extend(targets.filter_map(argument));
+        }
+    }
+    Ok(arguments)
 }
 
-/// Returns `false` if a program is a single file in a folder `src/bin`, and has no attribute of a test.
+/// Returns `false` if a program is a single file in a folder `src/bin`, and contains no attribute like `#[test]`,
+/// `#[tokio::test]` or `#[cfg(test)]`.
 fn may_have_unit_tests(file: &Path) -> bool {
-    let attributes = ["#[cfg(test)]", "#[test]", "::test]", "::test("];
+    let attributes = ["(test", "[test", "::test", "test]"];
     let is_in_bin = file.parent().is_some_and(|folder| folder.ends_with("src/bin"));
     !is_in_bin
         || fs::read_to_string(file)
@@ -71,7 +78,7 @@ mod tests {
 
     #[test]
     fn targets_are_those_with_tests() {
-        let targets = targets(&workspace::members().unwrap());
+        let targets = targets(&workspace::members().unwrap()).unwrap();
         for selected in ["--test=it", "--bin=xtask", "--bin=neuron-e2e", "--bin=custom_storage"] {
             assert!(targets.contains(selected), "{selected}");
         }

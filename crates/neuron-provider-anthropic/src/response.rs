@@ -50,9 +50,9 @@ pub(crate) struct WireMessage<C> {
     #[serde(default)]
     pub(crate) model: Option<String>,
     content: C,
-    #[serde(default)]
-    pub(crate) stop_reason: Option<String>,
     // A value of another type must not make the whole response fail.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) stop_reason: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) stop_sequence: Option<String>,
     #[serde(default)]

@@ -92,8 +92,6 @@ impl Player {
             match turn {
                 Turn::User(said) => self.user(said.iter().map(block).collect()),
                 Turn::System(mark) => {
-                    // The next request leaves out the call before the pause, so the server cannot continue it.
-                    self.paused = None;
                     self.messages.push(Message::system(format!("From now on {mark}.")));
                 }
                 Turn::Cut(mark) => self.cut(*mark),
@@ -155,8 +153,11 @@ impl Player {
     /// Plays a response. Returns `false` if the wire does not accept the conversation.
     async fn answer(&mut self, answer: &Answer) -> Result<bool, String> {
         self.open();
-        let paused = self.paused;
-        let reply = reply(answer, paused);
+        // After a message of the system, the request leaves out the call before the pause, so the server cannot continue
+        // it.
+        let is_continued =
+            self.messages.last().is_some_and(|message| message.role == Role::Assistant);
+        let reply = reply(answer, self.paused.filter(|_| is_continued));
         let Some((_, message)) =
             self.ask(answer.wire, answer.model, answer.is_streamed, reply).await?
         else {

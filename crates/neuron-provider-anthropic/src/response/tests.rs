@@ -491,7 +491,7 @@ fn metadata_of_whole_response_is_parsed() {
 
 #[test]
 fn invalid_metadata_does_not_fail_a_response() {
-    let body = br#"{"content":[{"type":"text","text":"a"}],"stop_sequence":false,
+    let body = br#"{"content":[{"type":"text","text":"a"}],"stop_sequence":false,"stop_reason":0,
         "usage":{"input_tokens":3,"server_tool_use":[],"service_tier":{}}}"#;
     let response = wire::read_response(body).unwrap();
     assert_eq!((response.message, response.usage.input_tokens), (Message::assistant("a"), 3));
@@ -501,7 +501,8 @@ fn invalid_metadata_does_not_fail_a_response() {
 fn metadata_of_stream_is_equal_for_every_split() {
     let events = [
         json!({ "type": "message_start", "message": {
-            "id": "msg_1", "model": "m", "content": [], "stop_sequence": null, "container": null,
+            "id": "msg_1", "model": "m", "content": 0, "stop_reason": 0, "stop_sequence": null,
+            "container": null,
             "usage": { "input_tokens": 1, "output_tokens": 1, "service_tier": "priority" },
         } }),
         json!({ "type": "content_block_start", "index": 0,
