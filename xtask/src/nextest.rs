@@ -30,9 +30,9 @@ pub(crate) fn run(
     NEXTEST.add_to(&mut command)?;
     command.args(["--profile", profile]).envs(variables.iter().copied());
     command.arg("--lib").args(targets(&workspace::members()?)?);
-    // Many tests only wait for servers and time limits. Three tests per core take four fifths of the time of two.
+    // Many tests only wait for servers and time limits, so two tests run per core.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    command.args(["--test-threads", &(3 * cores).to_string()]);
+    command.args(["--test-threads", &(2 * cores).to_string()]);
     if let Filter::DependentsOf(packages) = filter {
         // The lints over the whole workspace are tests of xtask, so they always run.
         let mut set = "package(=xtask)".to_owned();
