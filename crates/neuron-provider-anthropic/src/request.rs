@@ -358,7 +358,7 @@ pub(crate) struct Content<'a> {
     names: Names<'a>,
 }
 
-/// What the blocks of a request depend on: the ids and names of calls, and the tools that the API searches.
+/// The ids and names of calls, and the tools that the API searches. The blocks of a request depend on them.
 #[derive(Clone, Copy)]
 pub(crate) struct Names<'a> {
     pub(crate) ids: &'a CallIds<'a>,

@@ -19,16 +19,17 @@ use crate::{error, fallback};
 /// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a message.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     // Some proxies send errors with a successful status.
-    let mut wire: WireMessage<Vec<Value>> = serde_json::from_slice(body).map_err(|error| {
-        if let Some(error) = error::find_in(body) {
-            return error;
-        }
-        let shown = secret.excerpt(body);
-        ProviderError::Other(
-            format!("the response is not a message ({error}); it begins with: {shown}").into(),
-        )
-    })?;
-    let content = std::mem::take(&mut wire.content);
+    let mut wire: WireMessage<Vec<Value>, String> =
+        serde_json::from_slice(body).map_err(|error| {
+            if let Some(error) = error::find_in(body) {
+                return error;
+            }
+            let shown = secret.excerpt(body);
+            ProviderError::Other(
+                format!("the response is not a message ({error}); it begins with: {shown}").into(),
+            )
+        })?;
+    let (content, reason) = (std::mem::take(&mut wire.content), wire.stop_reason.take());
     let mut ids = ResponseIds::default();
     let id = wire.id.as_deref().unwrap_or_default();
     let blocks = content.into_iter().map(|mut json| {
@@ -38,21 +39,21 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         block(json)
     });
     let content = blocks.collect();
-    Ok(wire.into_response(content))
+    Ok(wire.into_response(content, reason))
 }
 
-/// A response that is not streamed, with blocks of the type `C`. The event `message_start` of a stream has the same
-/// fields, but the blocks and the stop reason arrive later.
+/// A response that is not streamed, with blocks of the type `C` and a stop reason of the type `R`. The event
+/// `message_start` of a stream has the same fields, but the blocks and the stop reason arrive later.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct WireMessage<C> {
+pub(crate) struct WireMessage<C, R> {
     #[serde(default)]
     pub(crate) id: Option<String>,
     #[serde(default)]
     pub(crate) model: Option<String>,
     content: C,
+    #[serde(default)]
+    stop_reason: Option<R>,
     // A value of another type must not make the whole response fail.
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) stop_reason: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) stop_sequence: Option<String>,
     #[serde(default)]
@@ -63,9 +64,13 @@ pub(crate) struct WireMessage<C> {
     pub(crate) usage: Option<WireUsage>,
 }
 
-impl<C> WireMessage<C> {
-    /// Builds the response from these fields and its blocks.
-    pub(crate) fn into_response(self, mut content: Vec<ContentBlock>) -> CompletionResponse {
+impl<C, R> WireMessage<C, R> {
+    /// Builds the response from these fields, the content blocks and the stop reason.
+    pub(crate) fn into_response(
+        self,
+        mut content: Vec<ContentBlock>,
+        reason: Option<String>,
+    ) -> CompletionResponse {
         fallback::without_abandoned(&mut content);
         let mut usage = self.usage.unwrap_or_default();
         let mut metadata = usage.take_metadata();
@@ -76,7 +81,7 @@ impl<C> WireMessage<C> {
         CompletionResponse {
             id: self.id.unwrap_or_default(),
             model: self.model.unwrap_or_default(),
-            stop_reason: stop_reason(self.stop_reason.as_deref(), &message),
+            stop_reason: stop_reason(reason.as_deref(), &message),
             message,
             usage: usage.into(),
         }

@@ -41,8 +41,8 @@ struct TextFragment<'a> {
     text: String,
 }
 
-/// The response in the event `message_start`. Its blocks arrive in later events.
-type MessageStart = WireMessage<Option<IgnoredAny>>;
+/// The response in the event `message_start`. Its blocks and its stop reason arrive in later events.
+type MessageStart = WireMessage<Option<IgnoredAny>, IgnoredAny>;
 
 /// An event of any type. Each type of event has some of these fields.
 #[derive(Deserialize)]
@@ -303,8 +303,7 @@ impl MessageDecoder {
         if let Some(model) = served.map(str::to_owned) {
             head.model = Some(model);
         }
-        head.stop_reason = self.stop_reason.take();
-        complete(head.into_response(content), out);
+        complete(head.into_response(content, self.stop_reason.take()), out);
         Ok(())
     }
 }

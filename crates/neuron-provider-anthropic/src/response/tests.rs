@@ -1,4 +1,5 @@
-//! Tests that parse responses that are not streamed, with every field, and invalid bodies.
+//! Tests that parse responses that are not streamed, with every field, and invalid bodies. The metadata of a stream is
+//! compared with that of a whole response.
 
 use bytes::Bytes;
 use futures_util::{FutureExt, stream};
@@ -471,7 +472,7 @@ fn whole() -> CompletionResponse {
             "server_tool_use": { "web_search_requests": 2, "web_fetch_requests": 0 },
         },
     });
-    wire::read_response(body.to_string().as_bytes()).unwrap()
+    read(body.to_string().as_bytes()).unwrap()
 }
 
 #[test]
@@ -485,15 +486,15 @@ fn metadata_of_whole_response_is_parsed() {
     assert_eq!(metadata.service_tier.as_deref(), Some("priority"));
     assert_eq!(metadata.server_tool_usage, [("web_search_requests".to_owned(), 2)].into());
     let plain = br#"{"id":"msg_1","content":[{"type":"text","text":"a"}],"stop_sequence":null}"#;
-    let plain = wire::read_response(plain).unwrap();
+    let plain = read(plain).unwrap();
     assert_eq!(plain.message, Message::assistant("a"));
 }
 
 #[test]
 fn invalid_metadata_does_not_fail_a_response() {
-    let body = br#"{"content":[{"type":"text","text":"a"}],"stop_sequence":false,"stop_reason":0,
+    let body = br#"{"content":[{"type":"text","text":"a"}],"stop_sequence":false,
         "usage":{"input_tokens":3,"server_tool_use":[],"service_tier":{}}}"#;
-    let response = wire::read_response(body).unwrap();
+    let response = read(body).unwrap();
     assert_eq!((response.message, response.usage.input_tokens), (Message::assistant("a"), 3));
 }
 
