@@ -89,7 +89,9 @@ fn move_conversations(program: &Path, python: &Path, first: u64, count: u64) -> 
 type Checked = (String, bool);
 
 /// Checks all vendors at the same time. The scripts of a vendor use one core.
-fn in_parallel(check: impl Fn(&'static str) -> Checked + Sync) -> [(&'static str, Checked); 5] {
+fn in_parallel(
+    check: impl Fn(&'static str) -> Checked + Sync,
+) -> [(&'static str, Checked); VENDORS.len()] {
     std::thread::scope(|scope| {
         let check = &check;
         let checks = VENDORS.map(|vendor| (vendor, scope.spawn(move || check(vendor))));
