@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use http::{Response, Uri};
 use neuron_types::{AnswerMetadata, BoxError, ProviderError, WasmBoxedFuture, clock};
 
 use crate::chunks::Chunks;
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, Instant};
 use crate::headers::metadata;
 use crate::transport;
 
@@ -102,7 +102,10 @@ pub struct Body {
     idle: Duration,
     /// Request id and rate limits from the response's headers.
     pub(crate) metadata: AnswerMetadata,
-    /// Timer of the idle timeout. `None` if no chunk is awaited.
+    /// Start of the wait for the next chunk. `None` if no chunk is awaited.
+    awaited: Option<Instant>,
+    /// Timer of the idle timeout. It keeps running when a chunk arrives, and starts again for the rest of the wait if it
+    /// fires too early. A stream with short waits therefore needs one timer and not one for each chunk.
     timer: Option<WasmBoxedFuture<'static, Option<()>>>,
 }
 
@@ -114,6 +117,7 @@ impl Body {
             read: Bytes::new(),
             chunks: response.into_body(),
             idle,
+            awaited: None,
             timer: None,
         }
     }
@@ -156,16 +160,28 @@ impl Body {
     /// caller should wait for this end. Returns `false` on wasm32, where the browser itself reads to the end.
     pub(crate) fn expect_end(&mut self) -> bool {
         self.idle = Duration::from_millis(50).min(self.idle);
+        self.timer = None;
         cfg!(not(target_family = "wasm"))
     }
 
     /// Polls the idle timer, and starts it if it does not run. Without a clock, as described for [`clock::sleep`], the
     /// timer never fires.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let idle = self.idle;
-        let timer =
-            self.timer.get_or_insert_with(|| Box::pin(clock::within(idle, pending::<()>())));
-        timer.as_mut().poll(cx).map(|_| ())
+        let now = Instant::now();
+        let awaited = *self.awaited.get_or_insert(now);
+        let mut left = self.idle.saturating_sub(now.saturating_duration_since(awaited));
+        loop {
+            let timer =
+                self.timer.get_or_insert_with(|| Box::pin(clock::within(left, pending::<()>())));
+            ready!(timer.as_mut().poll(cx));
+            // An ended timer must not be polled again.
+            self.timer = None;
+            left = self.idle.saturating_sub(awaited.elapsed());
+            if left.is_zero() {
+                self.awaited = None;
+                return Poll::Ready(());
+            }
+        }
     }
 }
 
@@ -184,18 +200,79 @@ impl Stream for Body {
         }
         match self.chunks.poll_next(cx) {
             Poll::Ready(next) => {
-                self.timer = None;
+                self.awaited = None;
                 let broken = |error: BoxError| transport::broken_stream(&self.uri, &*error);
                 Poll::Ready(next.map(|chunk| chunk.map_err(broken)))
             }
             Poll::Pending => {
-                let idle = self.idle;
-                self.poll_idle(cx).map(|()| {
-                    // An ended timer must not be polled again.
-                    self.timer = None;
-                    Some(Err(ProviderError::Timeout(idle)))
-                })
+                self.poll_idle(cx).map(|()| Some(Err(ProviderError::Timeout(self.idle))))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{StreamExt as _, stream};
+    use http_body_util::StreamBody;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(60);
+
+    /// Returns a body whose chunks arrive after these waits. After the last chunk it never ends.
+    fn body(waits: &'static [Duration]) -> Body {
+        let chunk = |wait: &Duration| {
+            let wait = *wait;
+            async move {
+                sleep(wait).await;
+                Ok::<_, BoxError>(http_body::Frame::data(Bytes::from_static(b"{}")))
+            }
+        };
+        let chunks = stream::iter(waits).then(chunk).chain(stream::pending());
+        let chunks = Chunks::boxed(StreamBody::new(chunks));
+        Body::new(Response::new(chunks), Uri::from_static("http://h"), IDLE)
+    }
+
+    /// The timer of the first wait fires within a later wait, which then has its whole time.
+    #[tokio::test(start_paused = true)]
+    async fn idle_timeout_is_measured_from_the_last_chunk() {
+        const WAITS: [Duration; 5] = [Duration::from_secs(45); 5];
+        let mut body = body(&WAITS);
+        for _ in WAITS {
+            assert_eq!(body.next().await.unwrap().unwrap(), "{}");
+        }
+        for _ in 0..2 {
+            let last = Instant::now();
+            let end = body.next().await;
+            assert!(matches!(end, Some(Err(ProviderError::Timeout(IDLE)))), "{end:?}");
+            let waited = last.elapsed();
+            assert!(waited >= IDLE && waited < IDLE + Duration::from_millis(10), "{waited:?}");
+        }
+    }
+
+    /// The time between two polls is the reader's, so it does not count.
+    #[tokio::test(start_paused = true)]
+    async fn idle_timeout_does_not_count_the_time_of_the_reader() {
+        const WAITS: [Duration; 3] =
+            [Duration::from_secs(45), Duration::ZERO, Duration::from_secs(45)];
+        let mut body = body(&WAITS);
+        for _ in WAITS {
+            assert_eq!(body.next().await.unwrap().unwrap(), "{}");
+            sleep(IDLE * 5).await;
+        }
+        assert!(matches!(body.next().await, Some(Err(ProviderError::Timeout(IDLE)))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn expected_end_shortens_a_wait_that_has_a_timer() {
+        const WAITS: [Duration; 1] = [Duration::from_secs(45)];
+        let mut body = body(&WAITS);
+        assert_eq!(body.next().await.unwrap().unwrap(), "{}");
+        assert!(body.expect_end());
+        let last = Instant::now();
+        assert!(matches!(body.next().await, Some(Err(ProviderError::Timeout(_)))));
+        assert!(last.elapsed() < Duration::from_millis(60), "{:?}", last.elapsed());
     }
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 #[cfg(not(target_family = "wasm"))]
-use tokio::time::Instant;
+pub(crate) use tokio::time::Instant;
 #[cfg(target_family = "wasm")]
-use web_time::Instant;
+pub(crate) use web_time::Instant;
 
 /// The time at which a call must have ended.
 #[derive(Debug, Clone, Copy)]
