@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::OnceLock;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -59,6 +60,8 @@ struct Parts {
     query: Option<String>,
     /// Value of the `authorization` header for the user name and the password. `None` if the URL has no user name.
     authorization: Option<HeaderValue>,
+    /// The path of the first call of [`BaseUrl::join`], with its URL. Most clients use only one path.
+    first: OnceLock<(String, Uri)>,
 }
 
 impl BaseUrl {
@@ -97,6 +100,18 @@ impl BaseUrl {
     /// [`ProviderError::InvalidRequest`] if the base URL is not an HTTP URL.
     pub fn join(&self, path: &str) -> Result<Uri, ProviderError> {
         let parts = self.parts.as_ref().map_err(|reason| self.invalid(reason))?;
+        if let Some((known, joined)) = parts.first.get()
+            && known == path
+        {
+            return Ok(joined.clone());
+        }
+        let joined = self.join_to(parts, path)?;
+        parts.first.get_or_init(|| (path.to_owned(), joined.clone()));
+        Ok(joined)
+    }
+
+    /// Returns the URL of `path`, as described for [`join`](Self::join).
+    fn join_to(&self, parts: &Parts, path: &str) -> Result<Uri, ProviderError> {
         let root = path.split('/').next().filter(|segment| is_root(segment)).unwrap_or_default();
         let base = match parts.path.strip_suffix(root) {
             Some(rest) if rest.ends_with('/') => rest.trim_end_matches('/'),
@@ -199,6 +214,7 @@ impl Parts {
             path: path.trim_end_matches('/').to_owned(),
             query: query.map(str::to_owned),
             authorization: user.and_then(basic),
+            first: OnceLock::new(),
         })
     }
 }
@@ -252,6 +268,16 @@ mod tests {
         check("http://h/x/v1//", "http://h/x/v1/messages");
         check("http://apiv1", "http://apiv1/v1/messages");
         check("http://h/v2", "http://h/v2/v1/messages");
+    }
+
+    #[test]
+    fn join_returns_the_url_of_each_path() {
+        let base = BaseUrl::new("http://h/v1?key=1");
+        for _ in 0..2 {
+            assert_eq!(base.join("v1/messages").unwrap().to_string(), "http://h/v1/messages?key=1");
+            assert_eq!(base.join("embed?x=2").unwrap().to_string(), "http://h/v1/embed?x=2&key=1");
+        }
+        assert_eq!(base.clone().join("a").unwrap().to_string(), "http://h/v1/a?key=1");
     }
 
     /// Regression test. If the base URL ends with a name that is also the first segment of the path, the joined URL

@@ -183,7 +183,9 @@ async fn send(
 ) -> Result<Response<Chunks>, ProviderError> {
     let client = client(&clients.pooled, uri, connect, usize::MAX)?;
     let start = Instant::now();
-    let error = match client.send(post(uri, headers.clone(), body.clone())).await {
+    // The copy has no room for hyper's own headers, so it is kept and the map with more room is sent.
+    let kept = headers.clone();
+    let error = match client.send(post(uri, headers, body.clone())).await {
         Ok(response) => {
             HasServed::mark(response.extensions());
             return Ok(response.map(Chunks::Incoming));
@@ -194,7 +196,7 @@ async fn send(
         return Err(transport::network_error(uri, &error));
     }
     let client = self::client(&clients.fresh, uri, connect, 0)?;
-    match client.send(post(uri, headers, body)).await {
+    match client.send(post(uri, kept, body)).await {
         Ok(response) => Ok(response.map(Chunks::Incoming)),
         Err(error) => Err(transport::second_attempt_error(uri, &error)),
     }

@@ -1,8 +1,10 @@
 //! A response with a successful status ([`Reply`]).
 
+use std::future::Future;
+
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response, Uri};
-use neuron_types::{CompletionResponse, ProviderError};
+use neuron_types::{CompletionResponse, ProviderError, WasmCompatSend};
 
 use crate::body::{read_beginning, read_body};
 use crate::chunks::Chunks;
@@ -48,14 +50,17 @@ impl Reply {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection, and the response is lost.
-    pub async fn answer(
+    pub fn answer(
         self,
-        read: impl FnOnce(&[u8]) -> Result<CompletionResponse, ProviderError>,
-    ) -> Result<CompletionResponse, ProviderError> {
-        let metadata = metadata(self.headers());
-        let mut response = read(&self.read().await?)?;
-        response.message = response.message.with_metadata(&metadata);
-        Ok(response)
+        read: impl FnOnce(&[u8]) -> Result<CompletionResponse, ProviderError> + WasmCompatSend,
+    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
+        let Self { response, uri, deadline, .. } = self;
+        let (head, chunks) = response.into_parts();
+        async move {
+            let mut response = read(&read_body(chunks, &uri, deadline).await?)?;
+            response.message.add_metadata(&metadata(&head.headers));
+            Ok(response)
+        }
     }
 
     /// Reads the body completely.
@@ -65,8 +70,10 @@ impl Reply {
     /// - [`ProviderError::Network`] if the transfer fails.
     /// - [`ProviderError::Timeout`] at the deadline of the call.
     /// - [`ProviderError::Other`] if the body has more than 256 MiB.
-    pub async fn read(self) -> Result<Vec<u8>, ProviderError> {
-        read_body(self.response.into_body(), &self.uri, self.deadline).await
+    pub fn read(self) -> impl Future<Output = Result<Vec<u8>, ProviderError>> + WasmCompatSend {
+        let Self { response, uri, deadline, .. } = self;
+        let chunks = response.into_body();
+        async move { read_body(chunks, &uri, deadline).await }
     }
 
     /// Returns the body as a stream, if its content type is one of `content_types`. A body of type `text/plain` or

@@ -1,6 +1,7 @@
 //! API keys, which are never shown in errors or logs ([`Secret`]).
 
 use std::fmt;
+use std::sync::Arc;
 
 use http::HeaderValue;
 use neuron_types::{BoxError, ProviderError, Unsent};
@@ -17,12 +18,12 @@ use neuron_types::{BoxError, ProviderError, Unsent};
 /// assert_eq!(key.redact("bad key sk-12345".into()), "bad key [redacted]");
 /// ```
 #[derive(Clone, Default)]
-pub struct Secret(String);
+pub struct Secret(Arc<str>);
 
 impl Secret {
     /// Creates a secret from a text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self(text.into().into())
     }
 
     /// Returns the secret text. Use it only to send the secret to the server.
@@ -44,7 +45,7 @@ impl Secret {
     ///
     /// [`ProviderError::Authentication`] if the secret contains characters that a header value must not contain.
     pub fn header(&self, prefix: &str) -> Result<HeaderValue, ProviderError> {
-        let mut value = HeaderValue::from_str(&format!("{prefix}{}", self.0)).map_err(|_| {
+        let mut value = HeaderValue::try_from(format!("{prefix}{}", self.0)).map_err(|_| {
             ProviderError::Authentication(
                 "the API key has characters that no header can carry: a line break, perhaps".into(),
             )
