@@ -1,12 +1,13 @@
 //! The client [`Anthropic`], its settings, and the HTTP headers of its requests.
 
+use std::future::Future;
 use std::time::Duration;
 
 use neuron_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use neuron_http::{AnswerStream, Endpoint, HttpClient, Rejection, Reply, Secret, header_value};
 use neuron_types::{
     CacheControl, CompletionResponse, ForcedCalls, Provider, ProviderError, ProviderInfo,
-    RequestRef, StreamHandle,
+    RequestRef, StreamHandle, WasmCompatSend,
 };
 
 use crate::betas;
@@ -206,31 +207,41 @@ impl Anthropic {
         self
     }
 
-    /// Sends a request and returns the reply. A status that is not a success becomes an error.
-    async fn post(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
+    /// Writes the headers and the body of a request.
+    fn write(&self, request: RequestRef<'_>, stream: bool) -> Written {
         let settings = Settings {
             model: &self.model,
             max_tokens: self.max_tokens,
             cache: self.cache.as_ref(),
         };
         let body = request::write(request, settings, stream)?;
-        let headers = self.headers(request)?;
+        Ok((self.headers(request)?, body))
+    }
+
+    /// Sends a request and returns the reply. A status that is not a success becomes an error.
+    async fn post(&self, written: Written) -> Result<Reply, ProviderError> {
+        let (headers, body) = written?;
         self.endpoint.post("v1/messages", headers, body, Rejection::error).await
     }
 
     /// Sends a request and parses the whole response.
-    async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
-        let reply = self.post(request, false).await?;
+    async fn whole(&self, written: Written) -> Result<CompletionResponse, ProviderError> {
+        let reply = self.post(written).await?;
         reply.answer(|body| response::read(body, self.endpoint.secret())).await
     }
 
     /// Sends a request and returns the stream of its response.
-    async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
-        let body = self.post(request, true).await?;
+    async fn streamed(&self, written: Written) -> Result<StreamHandle, ProviderError> {
+        let body = self.post(written).await?;
         // Some proxies send a JSON error with a successful status instead of a stream.
         let body = body.stream(&["text/event-stream"], error::find_in).await?;
         let secret = self.endpoint.secret().clone();
         Ok(AnswerStream::new(body, MessageDecoder::default(), secret).into())
+    }
+
+    /// Removes the API key from the error of a request.
+    fn redact<T>(&self, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
+        answer.map_err(|error| self.endpoint.secret().redact_error(error))
     }
 
     fn headers(&self, request: RequestRef<'_>) -> Result<HeaderMap, ProviderError> {
@@ -256,21 +267,25 @@ impl Anthropic {
     }
 }
 
+/// Headers and body of a request, or the error of a request that cannot be sent.
+type Written = Result<(HeaderMap, Vec<u8>), ProviderError>;
+
+// Both methods write the request before they return the future, so that the future is smaller.
 impl Provider for Anthropic {
-    async fn complete_ref(
+    fn complete_ref(
         &self,
         request: RequestRef<'_>,
-    ) -> Result<CompletionResponse, ProviderError> {
-        let answer = self.whole(request).await;
-        answer.map_err(|error| self.endpoint.secret().redact_error(error))
+    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
+        let written = self.write(request, false);
+        async move { self.redact(self.whole(written).await) }
     }
 
-    async fn complete_stream_ref(
+    fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
-    ) -> Result<StreamHandle, ProviderError> {
-        let answer = self.streamed(request).await;
-        answer.map_err(|error| self.endpoint.secret().redact_error(error))
+    ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
+        let written = self.write(request, true);
+        async move { self.redact(self.streamed(written).await) }
     }
 
     fn info(&self) -> ProviderInfo<'_> {

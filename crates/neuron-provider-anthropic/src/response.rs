@@ -109,64 +109,63 @@ fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
 /// Converts the JSON of a block. A block of an unknown type or with unknown fields becomes a [`ContentBlock::Raw`] with
 /// unchanged JSON.
 pub(crate) fn block(json: Value) -> ContentBlock {
-    let Value::Object(fields) = &json else {
+    let Value::Object(mut fields) = json else {
         return raw(json, None);
     };
-    let (modelled, known): (_, &[&str]) = match text_of(fields, "type") {
-        Some("text") => (read_text(fields), &["type", "text"]),
-        Some("thinking") => (read_thinking(fields), &["type", "thinking", "signature"]),
-        Some("redacted_thinking") => (read_redacted(fields), &["type", "data"]),
-        Some("tool_use") => (read_tool_use(fields), &["type", "id", "name", "input"]),
-        Some("compaction") => (read_compaction(fields), &["type", "content"]),
-        _ => (None, &[]),
+    // The fields that must be texts, and the other known fields.
+    let (texts, others): (&[&str], &[&str]) = match text_of(&fields, "type") {
+        Some("text") => (&["type", "text"], &[]),
+        Some("thinking") => (&["type", "thinking"], &["signature"]),
+        Some("redacted_thinking") => (&["type", "data"], &[]),
+        Some("tool_use") => (&["type", "id", "name"], &["input"]),
+        Some("compaction") => (&["type", "content"], &[]),
+        _ => return raw(Value::Object(fields), None),
     };
+    if texts.iter().any(|key| text_of(&fields, key).is_none()) {
+        return raw(Value::Object(fields), None);
+    }
     // Null and an empty list of citations carry no information, so the block need not become a raw block.
     let says_more = |(key, value): (&String, &Value)| {
+        let is_known = texts.contains(&key.as_str()) || others.contains(&key.as_str());
         let no_citations = || key == "citations" && value.as_array().is_some_and(Vec::is_empty);
-        !known.contains(&key.as_str()) && !value.is_null() && !no_citations()
+        !is_known && !value.is_null() && !no_citations()
     };
-    match modelled {
-        Some(block) if !fields.iter().any(says_more) => block,
-        portable => raw(json, portable),
+    if !fields.iter().any(says_more) {
+        return portable(&mut fields);
     }
+    let portable = portable(&mut fields.clone());
+    raw(Value::Object(fields), Some(portable))
 }
 
 fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
     ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable: portable.map(Box::new) }
 }
 
-fn read_text(fields: &Map<String, Value>) -> Option<ContentBlock> {
-    Some(ContentBlock::Text(text_of(fields, "text")?.to_owned()))
-}
-
-fn read_thinking(fields: &Map<String, Value>) -> Option<ContentBlock> {
-    Some(ContentBlock::Thinking {
-        thinking: text_of(fields, "thinking")?.to_owned(),
-        signature: text_of(fields, "signature").unwrap_or_default().to_owned(),
-    })
-}
-
-fn read_redacted(fields: &Map<String, Value>) -> Option<ContentBlock> {
-    Some(ContentBlock::RedactedThinking { data: text_of(fields, "data")?.to_owned() })
-}
-
-fn read_tool_use(fields: &Map<String, Value>) -> Option<ContentBlock> {
-    let input = match fields.get("input") {
-        // Some compatible servers omit empty arguments. They send arguments as a text if the model did not write an
-        // object.
-        None | Some(Value::Null) => ToolCall::parse_input(""),
-        Some(Value::String(text)) => ToolCall::parse_input(text),
-        Some(input) => input.clone(),
+/// Moves the fields of a known block into a [`ContentBlock`].
+fn portable(fields: &mut Map<String, Value>) -> ContentBlock {
+    let mut take = |key: &str| match fields.get_mut(key) {
+        Some(Value::String(text)) => std::mem::take(text),
+        _ => String::new(),
     };
-    Some(ContentBlock::ToolUse {
-        id: text_of(fields, "id")?.to_owned(),
-        name: text_of(fields, "name")?.to_owned(),
-        input,
-    })
-}
-
-fn read_compaction(fields: &Map<String, Value>) -> Option<ContentBlock> {
-    Some(ContentBlock::Compaction { content: text_of(fields, "content")?.to_owned() })
+    match take("type").as_str() {
+        "thinking" => {
+            ContentBlock::Thinking { thinking: take("thinking"), signature: take("signature") }
+        }
+        "redacted_thinking" => ContentBlock::RedactedThinking { data: take("data") },
+        "compaction" => ContentBlock::Compaction { content: take("content") },
+        "tool_use" => {
+            let (id, name) = (take("id"), take("name"));
+            let input = match fields.get_mut("input").map(Value::take) {
+                // Some compatible servers omit empty arguments. They send arguments as a text if the model did not
+                // write an object.
+                None | Some(Value::Null) => ToolCall::parse_input(""),
+                Some(Value::String(text)) => ToolCall::parse_input(&text),
+                Some(input) => input,
+            };
+            ContentBlock::ToolUse { id, name, input }
+        }
+        _ => ContentBlock::Text(take("text")),
+    }
 }
 
 /// Returns the text of the field `key`, or `None` if the field is missing or is not a text.

@@ -15,11 +15,17 @@ use crate::fallback;
 use crate::ids::ResponseIds;
 use crate::response::{self, WireMessage, WireUsage};
 
+/// Type of a [`DeltaEvent`].
+const DELTA: &str = "content_block_delta";
+
+/// Number of bytes at the start of an event in which [`DELTA`] must begin. The type is the first field of an event.
+const TYPE_WITHIN: usize = 32;
+
 /// The most frequent kind of event, a delta of text, of reasoning or of arguments.
 ///
-/// The decoder tries to deserialise each event as a `DeltaEvent` first. This is much faster than [`WireEvent`]
-/// (`benches/README.md`), because a `DeltaEvent` has few fields. If this fails, the event is deserialised as a
-/// `WireEvent`.
+/// The decoder tries to deserialise each event that begins with [`DELTA`] as a `DeltaEvent` first. This is much faster
+/// than [`WireEvent`] (`benches/README.md`), because a `DeltaEvent` has few fields. If this fails, the event is
+/// deserialised as a `WireEvent`.
 #[derive(Deserialize)]
 struct DeltaEvent<'a> {
     /// Type of the event. A borrowed text is deserialised faster than an [`EventKind`], but deserialisation fails if
@@ -44,7 +50,8 @@ struct TextFragment<'a> {
 /// The response in the event `message_start`. Its blocks and its stop reason arrive in later events.
 type MessageStart = WireMessage<Option<IgnoredAny>, IgnoredAny>;
 
-/// An event of any type. Each type of event has some of these fields.
+/// An event of any type. Each type of event has some of these fields. Large fields are boxed, because an event is moved
+/// several times while it is deserialised.
 #[derive(Deserialize)]
 struct WireEvent {
     #[serde(rename = "type")]
@@ -52,15 +59,15 @@ struct WireEvent {
     #[serde(default)]
     index: usize,
     #[serde(default)]
-    delta: Option<WireDelta>,
+    delta: Option<Box<WireDelta>>,
     #[serde(default)]
     content_block: Option<Map<String, Value>>,
     #[serde(default)]
-    message: Option<MessageStart>,
+    message: Option<Box<MessageStart>>,
     #[serde(default)]
-    usage: Option<WireUsage>,
+    usage: Option<Box<WireUsage>>,
     #[serde(default)]
-    error: Option<ApiError>,
+    error: Option<Box<ApiError>>,
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -160,8 +167,8 @@ pub(crate) struct MessageDecoder {
     head: MessageStart,
     ids: ResponseIds,
     stop_reason: Option<String>,
-    /// Blocks that have not ended, by index.
-    open: BTreeMap<usize, OpenBlock>,
+    /// Blocks that have not ended, by index. Boxed, because the map allocates room for eleven values at once.
+    open: BTreeMap<usize, Box<OpenBlock>>,
     /// Complete blocks with their indices, in the order in which they ended. Compatible servers reuse indices, so an
     /// index may occur more than once.
     done: Vec<(usize, ContentBlock)>,
@@ -180,7 +187,9 @@ impl Decoder for MessageDecoder {
         if data.trim_ascii().is_empty() {
             return Ok(false);
         }
-        if let Ok(DeltaEvent { kind: "content_block_delta", index, delta }) = read_frame(data)
+        // The search is much cheaper than the error of an event that is not a delta.
+        if data.windows(DELTA.len()).take(TYPE_WITHIN).any(|part| part == DELTA.as_bytes())
+            && let Ok(DeltaEvent { kind: DELTA, index, delta }) = read_frame(data)
             // A delta of another type, or of a block that is not open, is decoded in full.
             && let Some(block) = self.open.get_mut(&index)
             && block.extend_by(delta, out)
@@ -201,7 +210,7 @@ impl Decoder for MessageDecoder {
             EventKind::MessageStart => {
                 self.begun = true;
                 if let Some(head) = event.message {
-                    self.head = head;
+                    self.head = *head;
                 }
             }
             EventKind::ContentBlockStart => {
@@ -213,7 +222,7 @@ impl Decoder for MessageDecoder {
                     if let Some(model) = fallback::next_model(&fields) {
                         self.head.model = Some(model.to_owned());
                     }
-                    self.open.insert(event.index, OpenBlock::start(fields, out));
+                    self.open.insert(event.index, Box::new(OpenBlock::start(fields, out)));
                 }
             }
             EventKind::ContentBlockDelta => {
@@ -226,7 +235,7 @@ impl Decoder for MessageDecoder {
                             event.index
                         )));
                     };
-                    block.extend(delta, out);
+                    block.extend(*delta, out);
                 }
             }
             EventKind::ContentBlockStop => {
@@ -242,7 +251,7 @@ impl Decoder for MessageDecoder {
                     head.container = delta.container.or(head.container.take());
                 }
                 if let Some(usage) = event.usage {
-                    self.head.usage.get_or_insert_default().update(usage);
+                    self.head.usage.get_or_insert_default().update(*usage);
                 }
             }
             EventKind::MessageStop => {

@@ -676,6 +676,18 @@ fn delta_without_type_is_decoded_by_its_fields() {
     );
 }
 
+/// Such an event is decoded in full, because the fast path expects its type at the beginning.
+#[test]
+fn delta_with_its_type_at_the_end_is_decoded() {
+    let long = "a".repeat(100);
+    let late = json!({"delta": {"text": long, "type": "text_delta"}, "index": 0, "type": "content_block_delta"});
+    check(
+        [start(0, json!({"type": "text", "text": ""})), late, text_delta(0, "b")],
+        &[&format!("text {long}"), "text b"],
+        &[text(&format!("{long}b"))],
+    );
+}
+
 #[test]
 fn long_stream_is_decoded() {
     let deltas = (0..10_000).map(|number| text_delta(0, &format!("{number} ")));
