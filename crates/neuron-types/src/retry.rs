@@ -1,10 +1,12 @@
 //! Retries of model calls after transient errors.
 
+use std::future::Future;
 use std::time::Duration;
 
 use crate::clock::sleep;
 use crate::{
     CompletionResponse, LoopError, ModelCall, ModelLayer, ModelNext, ProviderError, StreamEvent,
+    WasmCompatSend,
 };
 
 /// Maximum delay before a retry. If a provider requests a longer delay, the call is not retried.
@@ -41,32 +43,35 @@ impl Retry {
 }
 
 impl ModelLayer for Retry {
-    async fn call(
+    // Not an `async fn`, because its future would store `call` twice.
+    fn call(
         &self,
         call: ModelCall<'_>,
         next: ModelNext<'_>,
-    ) -> Result<CompletionResponse, LoopError> {
-        let mut attempt = 1;
-        loop {
-            let error = match next.run(call).await {
-                Err(LoopError::Provider(error)) if is_transient(&error, next) => error,
-                answered => return answered,
-            };
-            let pause = error.retry_after().unwrap_or_default();
-            if attempt > self.retries || call.is_last || call.is_durable || pause > MAX_WAIT {
-                return Err(error.into());
-            }
-            // A reset announces another attempt, so a cancelled run must not send it.
-            if call.cancellation.is_cancelled() {
-                return Err(LoopError::Cancelled);
-            }
-            attempt += 1;
-            if let Some(sink) = next.sink() {
-                let error = LoopError::Provider(error).into();
-                sink.send(StreamEvent::Reset { attempt, error }).await;
-            }
-            if call.cancellation.run_until_cancelled(sleep(pause)).await.is_none() {
-                return Err(LoopError::Cancelled);
+    ) -> impl Future<Output = Result<CompletionResponse, LoopError>> + WasmCompatSend {
+        async move {
+            let mut attempt = 1;
+            loop {
+                let error = match next.run(call).await {
+                    Err(LoopError::Provider(error)) if is_transient(&error, next) => error,
+                    answered => return answered,
+                };
+                let pause = error.retry_after().unwrap_or_default();
+                if attempt > self.retries || call.is_last || call.is_durable || pause > MAX_WAIT {
+                    return Err(error.into());
+                }
+                // A reset announces another attempt, so a cancelled run must not send it.
+                if call.cancellation.is_cancelled() {
+                    return Err(LoopError::Cancelled);
+                }
+                attempt += 1;
+                if let Some(sink) = next.sink() {
+                    let error = LoopError::Provider(error).into();
+                    sink.send(StreamEvent::Reset { attempt, error }).await;
+                }
+                if call.cancellation.run_until_cancelled(sleep(pause)).await.is_none() {
+                    return Err(LoopError::Cancelled);
+                }
             }
         }
     }

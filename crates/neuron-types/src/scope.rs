@@ -205,6 +205,10 @@ fn poll_inside<F: Future>(
     mut future: Pin<&mut F>,
     cx: &mut Context<'_>,
 ) -> Poll<F::Output> {
+    // Most runs have no scopes, and the path below moves the result several times.
+    if scopes.is_empty() {
+        return future.poll(cx);
+    }
     let mut polled = None;
     nest(scopes, &mut || {
         // A scope may call `poll` twice, but a future must not be polled again after it is ready.

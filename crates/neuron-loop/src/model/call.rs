@@ -1,7 +1,6 @@
 //! Calls the model through all layers (middleware for model calls), and reports the outcome to the reader and the
 //! conversation.
 
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
@@ -68,7 +67,7 @@ pub(crate) async fn call_model<'a>(
     let layers = &env.parts.definition.derived().layers;
     let sink = env.reader.deltas();
     let answer = match &layers[..] {
-        [] => pin!(link.attempt(&call, sink)).await,
+        [] => Box::pin(link.attempt(&call, sink)).await,
         layers => ModelNext::new(layers, &link, sink).run(call).await,
     };
     if let Err(error) = &answer {

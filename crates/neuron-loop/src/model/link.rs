@@ -87,9 +87,11 @@ impl<'a, 'l> Link<'a, 'l> {
             check(self.hooks.env.token)?;
             lock(self.tally).run.check_before_call(self.hooks.env.config())?;
         }
-        let reservation = self.reserve(call)?;
         let mut prefetch = Prefetch::new(call.is_last);
-        let answered = self.ask_and_count(call, sink, reservation, &mut prefetch).await;
+        let answered = {
+            let mut reservation = self.reserve(call)?;
+            self.ask_and_count(call, sink, &mut reservation, &mut prefetch).await
+        };
         let told = match &answered {
             Ok(response) => {
                 lock(&self.state).prefetch = prefetch;
@@ -108,7 +110,7 @@ impl<'a, 'l> Link<'a, 'l> {
         &self,
         call: &ModelCall<'_>,
         sink: Option<&dyn DeltaSink>,
-        mut reservation: Option<Reservation>,
+        reservation: &mut Option<Reservation>,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
         lock(&self.state).hidden = hidden_tools(self.hooks.env.frame.tools, call);
@@ -156,16 +158,18 @@ impl<'a, 'l> Link<'a, 'l> {
         &self,
         call: &ModelCall<'_>,
         sink: Option<&dyn DeltaSink>,
-        reservation: Option<Reservation>,
+        reservation: &mut Option<Reservation>,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
-        let count_dropped = |(reservation, received)| self.count_dropped(reservation, received);
+        let count_dropped = |(reservation, received): (&mut Option<Reservation>, _)| {
+            self.count_dropped(reservation.take(), received);
+        };
         let mut attempt = scopeguard::guard((reservation, Received::default()), count_dropped);
         let kind = OperationKind::ModelCall { request: &call.request, streaming: sink.is_some() };
         let mut scopes = self.hooks.open(kind);
         let mut answered = scopes.run(self.ask(call.request, sink, &mut attempt.1, prefetch)).await;
         let (reservation, received) = ScopeGuard::into_inner(attempt);
-        let priced = self.count(call, &mut answered, received, reservation);
+        let priced = self.count(call, &mut answered, received, reservation.take());
         scopes.end((&answered).into());
         priced?;
         answered

@@ -79,7 +79,7 @@ pub(crate) async fn drive(
     if let Progress::Open { scopes, is_announced } = progress {
         let ended = scopes.run(pin!(driver.drive_ledger(ledger, is_announced))).await;
         let outcome = match ended {
-            Ok(Some(step)) => return Some(Ok(step)),
+            Ok(Some(step)) => return Some(Ok(*step)),
             Ok(None) => {
                 let ending = ledger.end_run();
                 ending.map(|ending| RunResult::new(ledger, ending)).ok_or(LoopError::Cancelled)
@@ -151,7 +151,7 @@ impl Driver<'_> {
         &self,
         ledger: &mut Ledger,
         is_announced: &mut bool,
-    ) -> Result<Option<Step<Option<Value>>>, LoopError> {
+    ) -> Result<Done, LoopError> {
         if !*is_announced {
             self.announce(ledger.tally.run.turn, is_announced).await?;
         }
@@ -160,7 +160,7 @@ impl Driver<'_> {
             let advanced = pin!(self.advance(ledger)).await;
             match advanced {
                 Ok(ControlFlow::Break(())) => return Ok(None),
-                Ok(ControlFlow::Continue(Some(step))) if stops => return Ok(Some(*step)),
+                Ok(ControlFlow::Continue(Some(step))) if stops => return Ok(Some(step)),
                 Ok(ControlFlow::Continue(_)) => {}
                 Err(error) if ledger.land_on(&error, self.env.config()) => {}
                 Err(error) => return Err(error),
@@ -204,7 +204,7 @@ impl Driver<'_> {
             }
             Phase::Batch(_) => {
                 let mut prefetch = Prefetch::default();
-                pin!(run_tools(env, ledger, &mut prefetch)).await?
+                run_tools(env, ledger, &mut prefetch).await?
             }
             Phase::Ended(_) | Phase::Idle => return Ok(ControlFlow::Break(())),
         };

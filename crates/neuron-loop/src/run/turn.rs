@@ -96,7 +96,7 @@ pub(super) async fn call_and_run(
             // Stored before the tools run, so that a crash leaves the calls recorded as begun.
             let stored = prefetch.beside(store(session, ledger)).await;
             match stored {
-                Ok(()) => pin!(run_tools(env, ledger, &mut prefetch)).await,
+                Ok(()) => run_tools(env, ledger, &mut prefetch).await,
                 Err(error) => Err(error),
             }
         }
@@ -172,7 +172,8 @@ pub(super) async fn run_tools<'a>(
         Reader::Step(_) => ledger.open().map(|(calls, _)| calls.to_calls()),
         Reader::Nobody | Reader::Stream(_) => None,
     };
-    pin!(run_batch(env, ledger, prefetch)).await?;
+    // Boxed, so that the future of a run has no room for its tools while it waits for the model.
+    Box::pin(run_batch(env, ledger, prefetch)).await?;
     if ledger.waits() {
         return Ok(None);
     }
