@@ -183,7 +183,9 @@ pub enum ProcessCounting {
     /// limit. The process that uses the sandbox checks the exact number periodically.
     UserLimit,
     /// The kernel does not count. The process that uses the sandbox counts the processes of each program, every 10 to
-    /// 50 milliseconds. A program that forks faster can use up all processes of the machine for seconds.
+    /// 50 milliseconds. A program that forks faster can use up all processes of the machine for seconds. The thread
+    /// that counts and that transfers input and output has a high priority (its nice value is lowered by 20), if the
+    /// process has the capability `CAP_SYS_NICE`.
     ///
     /// Only possible with [`watched_process_limit`](ProcessSandboxBuilder::watched_process_limit).
     Watched,

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use neuron_types::SandboxError;
-use rustix::process::Resource;
+use rustix::process::{Resource, getpriority_process, setpriority_process};
 
 use super::super::ProcessCounting;
 use super::Limits;
@@ -13,6 +13,9 @@ use super::launcher::Launcher;
 
 /// Inode number of the initial user namespace, `PROC_USER_INIT_INO` in the kernel.
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFD;
+
+/// Number by which the nice value of the checking thread is lowered, for a higher priority.
+const RAISE: i32 = 20;
 
 /// The mechanism that limits the number of a program's processes. [`ProcessCounting`] describes the variants.
 #[derive(Debug, Clone)]
@@ -74,11 +77,20 @@ impl Counting {
         if let Some(cgroup) = cgroup {
             return cgroup.add(launcher.pid);
         }
-        if matches!(self, Self::UserLimit) {
-            // The limit also counts the user's other processes, whose number changes. The doubled limit leaves room for
-            // them, and the exact number is checked periodically.
-            let most = own_tasks().saturating_add(limits.processes.saturating_mul(2));
-            launcher.set_limit(Resource::Nproc, most, most)?;
+        match self {
+            Self::UserLimit => {
+                // The limit also counts the user's other processes, whose number changes. The doubled limit leaves room
+                // for them, and the exact number is checked periodically.
+                let most = own_tasks().saturating_add(limits.processes.saturating_mul(2));
+                launcher.set_limit(Resource::Nproc, most, most)?;
+            }
+            // The checks on this thread compete with all processes of the program. The program does not inherit the
+            // priority, because the launcher already runs. Without the capability `CAP_SYS_NICE` nothing changes.
+            Self::Watched => {
+                let nice = getpriority_process(None).unwrap_or_default();
+                let _ = setpriority_process(None, nice.saturating_sub(RAISE));
+            }
+            Self::Cgroup(_) => {}
         }
         Ok(())
     }
