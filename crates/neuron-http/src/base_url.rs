@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -60,8 +60,9 @@ struct Parts {
     query: Option<String>,
     /// Value of the `authorization` header for the user name and the password. `None` if the URL has no user name.
     authorization: Option<HeaderValue>,
-    /// The path of the first call of [`BaseUrl::join`], with its URL. Most clients use only one path.
-    first: OnceLock<(String, Uri)>,
+    /// The path of the first call of [`BaseUrl::join`], with its URL. Most clients use only one path. Clones share it,
+    /// because a client with a [`KeySource`](crate::KeySource) clones its URL for each call.
+    first: Arc<OnceLock<(String, Uri)>>,
 }
 
 impl BaseUrl {
@@ -214,7 +215,7 @@ impl Parts {
             path: path.trim_end_matches('/').to_owned(),
             query: query.map(str::to_owned),
             authorization: user.and_then(basic),
-            first: OnceLock::new(),
+            first: Arc::default(),
         })
     }
 }

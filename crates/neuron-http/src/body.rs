@@ -91,6 +91,20 @@ async fn next(chunks: &mut Chunks) -> Option<Result<Bytes, BoxError>> {
     poll_fn(|cx| chunks.poll_next(cx)).await
 }
 
+/// The clock of a timer, which is the tokio runtime. `None` outside of a runtime.
+#[cfg(not(target_family = "wasm"))]
+type Clock = Option<tokio::runtime::Id>;
+
+/// The clock of a timer. There is only one on wasm32.
+#[cfg(target_family = "wasm")]
+type Clock = ();
+
+/// Returns the clock of the current thread.
+fn current_clock() -> Clock {
+    #[cfg(not(target_family = "wasm"))]
+    tokio::runtime::Handle::try_current().ok().map(|runtime| runtime.id())
+}
+
 /// The body of a response, as a stream of chunks. The next chunk is an error if it does not arrive within the idle
 /// timeout.
 pub struct Body {
@@ -104,9 +118,10 @@ pub struct Body {
     pub(crate) metadata: AnswerMetadata,
     /// Start of the wait for the next chunk. `None` if no chunk is awaited.
     awaited: Option<Instant>,
-    /// Timer of the idle timeout. It keeps running when a chunk arrives, and starts again for the rest of the wait if it
-    /// fires too early. A stream with short waits therefore needs one timer and not one for each chunk.
-    timer: Option<WasmBoxedFuture<'static, Option<()>>>,
+    /// Timer of the idle timeout, with its clock. The timer keeps running when a chunk arrives, and starts again for the
+    /// rest of the wait if it fires too early. A stream with short waits therefore needs one timer and not one for each
+    /// chunk.
+    timer: Option<(Clock, WasmBoxedFuture<'static, Option<()>>)>,
 }
 
 impl Body {
@@ -170,9 +185,12 @@ impl Body {
         let now = Instant::now();
         let awaited = *self.awaited.get_or_insert(now);
         let mut left = self.idle.saturating_sub(now.saturating_duration_since(awaited));
+        // A timer stops with the runtime in which it was started.
+        let clock = current_clock();
+        self.timer.take_if(|(started, _)| *started != clock);
         loop {
-            let timer =
-                self.timer.get_or_insert_with(|| Box::pin(clock::within(left, pending::<()>())));
+            let start = || Box::pin(clock::within(left, pending::<()>()));
+            let (_, timer) = self.timer.get_or_insert_with(|| (clock, start()));
             ready!(timer.as_mut().poll(cx));
             // An ended timer must not be polled again.
             self.timer = None;
@@ -263,6 +281,24 @@ mod tests {
             sleep(IDLE * 5).await;
         }
         assert!(matches!(body.next().await, Some(Err(ProviderError::Timeout(IDLE)))));
+    }
+
+    /// Each poll is in another runtime, and the runtime of the first timer no longer exists.
+    #[test]
+    fn idle_timeout_moves_to_the_current_runtime() {
+        const WAITS: [Duration; 0] = [];
+        let mut body = body(&WAITS);
+        let runtime = || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.enable_time().start_paused(true).build().unwrap()
+        };
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(body.poll_next_unpin(&mut cx).is_pending());
+        let first = runtime();
+        first.block_on(async { assert!(body.poll_next_unpin(&mut cx).is_pending()) });
+        drop(first);
+        let end = runtime().block_on(body.next());
+        assert!(matches!(end, Some(Err(ProviderError::Timeout(IDLE)))), "{end:?}");
     }
 
     #[tokio::test(start_paused = true)]

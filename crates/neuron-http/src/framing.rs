@@ -31,7 +31,7 @@ pub trait Framing {
     ) -> Result<(), ProviderError>;
 }
 
-/// Deserialises the JSON of a frame.
+/// Deserialises the JSON of a frame, or of a whole response.
 ///
 /// Validates UTF-8 once for the whole frame, because this is much faster than validating each string.
 ///

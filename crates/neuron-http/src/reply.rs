@@ -4,7 +4,7 @@ use std::future::Future;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response, Uri};
-use neuron_types::{CompletionResponse, ProviderError, WasmCompatSend};
+use neuron_types::{CompletionResponse, ProviderError};
 
 use crate::body::{read_beginning, read_body};
 use crate::chunks::Chunks;
@@ -52,8 +52,8 @@ impl Reply {
     /// Dropping the future closes the connection, and the response is lost.
     pub fn answer(
         self,
-        read: impl FnOnce(&[u8]) -> Result<CompletionResponse, ProviderError> + WasmCompatSend,
-    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
+        read: impl FnOnce(&[u8]) -> Result<CompletionResponse, ProviderError>,
+    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> {
         let Self { response, uri, deadline, .. } = self;
         let (head, chunks) = response.into_parts();
         async move {
@@ -70,7 +70,7 @@ impl Reply {
     /// - [`ProviderError::Network`] if the transfer fails.
     /// - [`ProviderError::Timeout`] at the deadline of the call.
     /// - [`ProviderError::Other`] if the body has more than 256 MiB.
-    pub fn read(self) -> impl Future<Output = Result<Vec<u8>, ProviderError>> + WasmCompatSend {
+    pub fn read(self) -> impl Future<Output = Result<Vec<u8>, ProviderError>> {
         let Self { response, uri, deadline, .. } = self;
         let chunks = response.into_body();
         async move { read_body(chunks, &uri, deadline).await }

@@ -1,6 +1,6 @@
 //! Parsing of responses that are not streamed. Also converts the blocks of streamed responses.
 
-use neuron_http::{Secret, or_default};
+use neuron_http::{Secret, or_default, read_frame};
 use neuron_types::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
     TokenUsage, ToolCall, UsageIteration,
@@ -19,16 +19,15 @@ use crate::{error, fallback};
 /// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a message.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     // Some proxies send errors with a successful status.
-    let mut wire: WireMessage<Vec<Value>, String> =
-        serde_json::from_slice(body).map_err(|error| {
-            if let Some(error) = error::find_in(body) {
-                return error;
-            }
-            let shown = secret.excerpt(body);
-            ProviderError::Other(
-                format!("the response is not a message ({error}); it begins with: {shown}").into(),
-            )
-        })?;
+    let mut wire: WireMessage<Vec<Value>, String> = read_frame(body).map_err(|error| {
+        if let Some(error) = error::find_in(body) {
+            return error;
+        }
+        let shown = secret.excerpt(body);
+        ProviderError::Other(
+            format!("the response is not a message ({error}); it begins with: {shown}").into(),
+        )
+    })?;
     let (content, reason) = (std::mem::take(&mut wire.content), wire.stop_reason.take());
     let mut ids = ResponseIds::default();
     let id = wire.id.as_deref().unwrap_or_default();
@@ -124,16 +123,17 @@ pub(crate) fn block(json: Value) -> ContentBlock {
     if texts.iter().any(|key| text_of(&fields, key).is_none()) {
         return raw(Value::Object(fields), None);
     }
+    let is_known = |key: &String| texts.contains(&key.as_str()) || others.contains(&key.as_str());
     // Null and an empty list of citations carry no information, so the block need not become a raw block.
     let says_more = |(key, value): (&String, &Value)| {
-        let is_known = texts.contains(&key.as_str()) || others.contains(&key.as_str());
         let no_citations = || key == "citations" && value.as_array().is_some_and(Vec::is_empty);
-        !is_known && !value.is_null() && !no_citations()
+        !is_known(key) && !value.is_null() && !no_citations()
     };
     if !fields.iter().any(says_more) {
         return portable(&mut fields);
     }
-    let portable = portable(&mut fields.clone());
+    let known = fields.iter().filter(|(key, _)| is_known(key));
+    let portable = portable(&mut known.map(|(key, value)| (key.clone(), value.clone())).collect());
     raw(Value::Object(fields), Some(portable))
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use memchr::memmem;
 use neuron_http::{Decoder, Secret, SseDecoder, complete, or_default, read_frame};
 use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
@@ -18,12 +19,9 @@ use crate::response::{self, WireMessage, WireUsage};
 /// Type of a [`DeltaEvent`].
 const DELTA: &str = "content_block_delta";
 
-/// Number of bytes at the start of an event in which [`DELTA`] must begin. The type is the first field of an event.
-const TYPE_WITHIN: usize = 32;
-
 /// The most frequent kind of event, a delta of text, of reasoning or of arguments.
 ///
-/// The decoder tries to deserialise each event that begins with [`DELTA`] as a `DeltaEvent` first. This is much faster
+/// The decoder tries to deserialise each event that contains [`DELTA`] as a `DeltaEvent` first. This is much faster
 /// than [`WireEvent`] (`benches/README.md`), because a `DeltaEvent` has few fields. If this fails, the event is
 /// deserialised as a `WireEvent`.
 #[derive(Deserialize)]
@@ -188,7 +186,7 @@ impl Decoder for MessageDecoder {
             return Ok(false);
         }
         // The search is much cheaper than the error of an event that is not a delta.
-        if data.windows(DELTA.len()).take(TYPE_WITHIN).any(|part| part == DELTA.as_bytes())
+        if memmem::find(data, DELTA.as_bytes()).is_some()
             && let Ok(DeltaEvent { kind: DELTA, index, delta }) = read_frame(data)
             // A delta of another type, or of a block that is not open, is decoded in full.
             && let Some(block) = self.open.get_mut(&index)

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use neuron_http::Secret;
+use neuron_http::{Secret, read_frame};
 use neuron_types::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
     TokenUsage, ToolCall,
@@ -24,7 +24,7 @@ use crate::response::{CompletionDetails, PromptDetails};
 /// - [`ProviderError::Other`] if the body is not a response of the API.
 /// - The server's error if the response has failed, or if the body contains an error instead of a response.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
-    let mut wire: WireResponse = serde_json::from_slice(body).map_err(|error| {
+    let mut wire: WireResponse = read_frame(body).map_err(|error| {
         let shown = secret.excerpt(body);
         let text = format!(
             "the body is not a response of the Responses API ({error}); it begins with: {shown}"
