@@ -175,6 +175,7 @@ impl Body {
     /// caller should wait for this end. Returns `false` on wasm32, where the browser itself reads to the end.
     pub(crate) fn expect_end(&mut self) -> bool {
         self.idle = Duration::from_millis(50).min(self.idle);
+        // The timer of an earlier wait may run for longer.
         self.timer = None;
         cfg!(not(target_family = "wasm"))
     }
@@ -182,20 +183,20 @@ impl Body {
     /// Polls the idle timer, and starts it if it does not run. Without a clock, as described for [`clock::sleep`], the
     /// timer never fires.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let now = Instant::now();
-        let awaited = *self.awaited.get_or_insert(now);
-        let mut left = self.idle.saturating_sub(now.saturating_duration_since(awaited));
+        let idle = self.idle;
+        let awaited = *self.awaited.get_or_insert_with(Instant::now);
         // A timer stops with the runtime in which it was started.
         let clock = current_clock();
         self.timer.take_if(|(started, _)| *started != clock);
         loop {
-            let start = || Box::pin(clock::within(left, pending::<()>()));
-            let (_, timer) = self.timer.get_or_insert_with(|| (clock, start()));
+            let (_, timer) = self.timer.get_or_insert_with(|| {
+                let left = idle.saturating_sub(awaited.elapsed());
+                (clock, Box::pin(clock::within(left, pending::<()>())))
+            });
             ready!(timer.as_mut().poll(cx));
             // An ended timer must not be polled again.
             self.timer = None;
-            left = self.idle.saturating_sub(awaited.elapsed());
-            if left.is_zero() {
+            if awaited.elapsed() >= idle {
                 self.awaited = None;
                 return Poll::Ready(());
             }

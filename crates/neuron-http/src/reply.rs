@@ -50,17 +50,14 @@ impl Reply {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection, and the response is lost.
-    pub fn answer(
-        self,
+    pub async fn answer(
+        mut self,
         read: impl FnOnce(&[u8]) -> Result<CompletionResponse, ProviderError>,
-    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> {
-        let Self { response, uri, deadline, .. } = self;
-        let (head, chunks) = response.into_parts();
-        async move {
-            let mut response = read(&read_body(chunks, &uri, deadline).await?)?;
-            response.message.add_metadata(&metadata(&head.headers));
-            Ok(response)
-        }
+    ) -> Result<CompletionResponse, ProviderError> {
+        let headers = std::mem::take(self.response.headers_mut());
+        let mut response = read(&self.read().await?)?;
+        response.message.add_metadata(&metadata(&headers));
+        Ok(response)
     }
 
     /// Reads the body completely.

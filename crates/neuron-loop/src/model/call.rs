@@ -66,10 +66,7 @@ pub(crate) async fn call_model<'a>(
     };
     let layers = &env.parts.definition.derived().layers;
     let sink = env.reader.deltas();
-    let answer = match &layers[..] {
-        [] => Box::pin(link.attempt(&call, sink)).await,
-        layers => ModelNext::new(layers, &link, sink).run(call).await,
-    };
+    let answer = ModelNext::new(layers, &link, sink).run(call).await;
     if let Err(error) = &answer {
         link.give_up_prefetch(Some(error)).await;
     }

@@ -75,7 +75,7 @@ impl ModelEndpoint for Link<'_, '_> {
 impl<'a, 'l> Link<'a, 'l> {
     /// Reserves budget, calls the model once, and notifies the hooks. Checks the limits first if this is not the first
     /// attempt of the turn. The caller has checked them for the first attempt.
-    pub(super) async fn attempt(
+    async fn attempt(
         &self,
         call: &ModelCall<'_>,
         sink: Option<&dyn DeltaSink>,

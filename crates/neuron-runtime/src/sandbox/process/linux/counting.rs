@@ -74,25 +74,23 @@ impl Counting {
         cgroup: Option<&Cgroup>,
         limits: &Limits,
     ) -> Result<(), SandboxError> {
-        if let Some(cgroup) = cgroup {
-            return cgroup.add(launcher.pid);
-        }
         match self {
+            Self::Cgroup(_) => cgroup.map_or(Ok(()), |cgroup| cgroup.add(launcher.pid)),
             Self::UserLimit => {
                 // The limit also counts the user's other processes, whose number changes. The doubled limit leaves room
                 // for them, and the exact number is checked periodically.
                 let most = own_tasks().saturating_add(limits.processes.saturating_mul(2));
-                launcher.set_limit(Resource::Nproc, most, most)?;
+                launcher.set_limit(Resource::Nproc, most, most)
             }
-            // The checks on this thread compete with all processes of the program. The program does not inherit the
-            // priority, because the launcher already runs. Without the capability `CAP_SYS_NICE` nothing changes.
+            // The checks on this thread compete with all processes of the program. On Linux the priority is that of the
+            // thread. The program does not inherit it, because the launcher already runs. Without the capability
+            // `CAP_SYS_NICE` nothing changes.
             Self::Watched => {
                 let nice = getpriority_process(None).unwrap_or_default();
                 let _ = setpriority_process(None, nice.saturating_sub(RAISE));
+                Ok(())
             }
-            Self::Cgroup(_) => {}
         }
-        Ok(())
     }
 }
 
