@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::nextest::Filter;
 use crate::process;
@@ -15,10 +17,16 @@ pub(crate) struct Changes {
     pub(crate) files: BTreeSet<String>,
 }
 
+/// The commit before all commits.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+/// Duration before the last commit, in seconds, whose commits count as the changes of a branch that equals its upstream.
+const RECENT: u64 = 12 * 60 * 60;
+
 /// Returns the changes since the commit `base`.
 ///
 /// If `base` is `None`, the commit at which the branch left its upstream is used. If nothing changed since that commit,
-/// `HEAD~1` is used.
+/// as on CI after a push, the changes are the commits of the last twelve hours before `HEAD`.
 pub(crate) fn since(base: Option<&str>) -> Result<Changes, String> {
     if let Some(base) = base {
         return Changes::since(commit(base)?);
@@ -26,10 +34,91 @@ pub(crate) fn since(base: Option<&str>) -> Result<Changes, String> {
     let merge_base = |upstream: &&str| git(&["merge-base", "HEAD", upstream]).ok();
     let left = ["@{upstream}", "origin/HEAD"].iter().find_map(merge_base);
     let changes = Changes::since(left.map_or_else(|| commit("HEAD"), Ok)?)?;
-    match commit("HEAD~1") {
-        Ok(last_but_one) if changes.files.is_empty() => Changes::since(last_but_one),
-        _ => Ok(changes),
+    match changes.files.is_empty() {
+        true => Changes::since(before_recent_commits()?),
+        false => Ok(changes),
     }
+}
+
+/// Returns the last commit that is [`RECENT`] older than `HEAD`. If there is none, as in a clone without its history,
+/// every file counts as changed.
+fn before_recent_commits() -> Result<String, String> {
+    let date = git(&["log", "-1", "--format=%ct", "HEAD"])?;
+    let date: u64 = date.trim().parse().map_err(|_| format!("git shows no date: {date}"))?;
+    let before = format!("--before={}", date.saturating_sub(RECENT));
+    let commit = git(&["rev-list", "-1", "--first-parent", &before, "HEAD"])?;
+    Ok(if commit.is_empty() { EMPTY_TREE.to_owned() } else { commit })
+}
+
+/// Returns the changes since the default commit of [`since`].
+pub(crate) fn current() -> Result<&'static Changes, String> {
+    static CURRENT: OnceLock<Result<Changes, String>> = OnceLock::new();
+    CURRENT.get_or_init(|| since(None)).as_ref().map_err(Clone::clone)
+}
+
+/// What a step checks. A step is left out if none of it changed.
+#[derive(Clone, Copy)]
+pub(crate) enum Scope {
+    Everything,
+    /// Files with these paths or names, and files in these folders.
+    Files(&'static [&'static str]),
+    /// These packages, and the packages of this workspace that they use.
+    Packages(&'static [&'static str]),
+    /// The packages that must compile for wasm32, and the packages that they use.
+    Wasm,
+}
+
+/// Set if every scope counts as changed.
+static COMPLETE: AtomicBool = AtomicBool::new(false);
+
+/// Lets every scope count as changed in this process.
+pub(crate) fn count_all() {
+    COMPLETE.store(true, Ordering::Relaxed);
+}
+
+impl Scope {
+    /// Returns `true` if the current changes may affect the scope.
+    pub(crate) fn is_affected(self) -> Result<bool, String> {
+        if COMPLETE.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let files = &current()?.files;
+        Ok(match self {
+            Self::Everything => true,
+            Self::Files(paths) => {
+                files.iter().any(|file| paths.iter().any(|path| is_at(file, path)))
+            }
+            Self::Packages(names) => affects(files, names)?,
+            Self::Wasm => {
+                let members = workspace::members()?;
+                let packages = members.packages.iter().filter(|package| package.wants_wasm());
+                let names: Vec<&str> = packages.map(|package| package.name.as_str()).collect();
+                affects(files, &names)?
+            }
+        })
+    }
+}
+
+/// Returns `true` if a file is `path` itself, has this name, or is in the folder `path`.
+fn is_at(file: &str, path: &str) -> bool {
+    let rest = file.strip_prefix(path);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        || file.strip_suffix(path).is_some_and(|folder| folder.ends_with('/'))
+}
+
+/// Returns `true` if the current changes may affect the package `name` itself, outside of its tests.
+pub(crate) fn affect(name: &str) -> Result<bool, String> {
+    Ok(COMPLETE.load(Ordering::Relaxed) || affects(&current()?.files, &[name])?)
+}
+
+/// Returns `true` if one of the files belongs to the packages `names`, to a package that they use outside of their tests,
+/// or to the whole workspace.
+fn affects(files: &BTreeSet<String>, names: &[&str]) -> Result<bool, String> {
+    let members = workspace::members()?;
+    Ok(match packages(files, &members) {
+        Filter::All => true,
+        Filter::DependentsOf(changed) => !members.used_by(names).is_disjoint(&changed),
+    })
 }
 
 impl Changes {
@@ -158,6 +247,37 @@ mod tests {
             let error = since(Some(base)).err().unwrap();
             assert_eq!(error, format!("git knows no commit `{base}`"));
         }
+    }
+
+    #[test]
+    fn paths_are_files_folders_and_names() {
+        for (file, path, expected) in [
+            ("deny.toml", "deny.toml", true),
+            ("book/pages/a.md", "book", true),
+            ("crates/a/Cargo.toml", "Cargo.toml", true),
+            ("bookshelf/a.md", "book", false),
+            ("crates/a/my-Cargo.toml", "Cargo.toml", false),
+        ] {
+            assert_eq!(is_at(file, path), expected, "{file} {path}");
+        }
+    }
+
+    #[test]
+    fn a_package_is_affected_by_what_it_uses() {
+        let affected = |file: &str, name| affects(&[file.to_owned()].into(), &[name]).unwrap();
+        let types = "crates/neuron-types/src/lib.rs";
+        assert!(affected(types, "neuron-types") && affected(types, "neuron-durable-temporal"));
+        assert!(affected("Cargo.lock", "neuron-durable-temporal"));
+        for other in ["crates/neuron-provider-openai/src/lib.rs", "CHANGELOG.md"] {
+            assert!(!affected(other, "neuron-durable-temporal"), "{other}");
+        }
+    }
+
+    #[test]
+    fn commits_before_the_recent_ones_are_found() {
+        let base = before_recent_commits().unwrap();
+        assert_ne!(base, commit("HEAD").unwrap());
+        assert!(Changes::since(base).is_ok() && Changes::since(EMPTY_TREE.to_owned()).is_ok());
     }
 
     #[test]

@@ -1,44 +1,71 @@
-//! Excludes the packages that require a newer compiler than this machine has, and prints their names.
+//! The build of the workspace that the steps of a tier share, and the packages that it leaves out.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::workspace::{self, Package};
-use crate::{prerequisites, process};
+use crate::{budget, changes, driver, prerequisites, process};
 
-/// Returns a cargo command for all packages of the workspace that this machine's compiler can build.
+/// The profile of the build, in the workspace's manifest. It optimises the crates in which the tests spend their time.
+pub(crate) const PROFILE: &str = "checked";
+
+/// Builds the programs of all tests and examples. Returns a map from the source file of a program to the program.
+///
+/// The build also runs the lints, and prepares [`documentation`]. A second call builds only what changed.
+pub(crate) fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
+    let messages = budget::BUILD.run(cargo(["test", "--no-run", "--profile", PROFILE])?)?;
+    Ok(process::programs(&messages).collect())
+}
+
+/// Documents the libraries and programs that [`build`] compiled.
+pub(crate) fn documentation() -> Result<(), String> {
+    driver::document(&workspace::members()?.target_directory.join(PROFILE))
+}
+
+/// Returns a cargo command for the packages of the workspace, with all features.
+///
+/// All commands select the same packages. With other packages, cargo would select other features for the dependencies
+/// and build them again. Commands that compile need [`PROFILE`] too.
 pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Result<Command, String> {
     let mut command = process::cargo(args);
-    command.arg("--workspace");
-    for name in too_new()? {
+    command.args(["--workspace", "--all-features"]);
+    for name in excluded()? {
         command.args(["--exclude", name]);
     }
+    // As an argument, and not as a variable, which tests would inherit that run cargo.
+    let this = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+    command.arg("--config").arg(format!("build.rustc-workspace-wrapper={this:?}"));
     Ok(command)
 }
 
-/// Returns `true` if this machine's compiler can build the package.
+/// Returns `true` if the build contains the package.
 pub(crate) fn builds(package: &Package) -> Result<bool, String> {
-    Ok(!too_new()?.contains(&package.name))
+    Ok(!excluded()?.contains(&package.name))
 }
 
-/// Returns the names of the packages that require a newer compiler than this machine's. The first call also prints each
-/// name.
-fn too_new() -> Result<&'static [String], String> {
-    static TOO_NEW: OnceLock<Result<Vec<String>, String>> = OnceLock::new();
-    TOO_NEW.get_or_init(find).as_deref().map_err(Clone::clone)
+/// Returns the names of the packages that the build leaves out. The first call prints the reasons.
+fn excluded() -> Result<&'static [String], String> {
+    static EXCLUDED: OnceLock<Result<Vec<String>, String>> = OnceLock::new();
+    EXCLUDED.get_or_init(find).as_deref().map_err(Clone::clone)
 }
 
-/// Finds and reports the packages that require a newer compiler than this machine's.
+/// Finds the packages that require a newer compiler than this machine's, and the packages that are built on request.
 fn find() -> Result<Vec<String>, String> {
     let compiler = version(process::rustc())?;
+    let members = workspace::members()?;
     let mut found = Vec::new();
-    for package in workspace::members()?.packages {
+    for package in &members.packages {
         if let Some(wanted) = &package.rust_version
             && numbers(wanted) > numbers(&compiler)
         {
             let reason = format!("it needs Rust {wanted}, and this is {compiler}");
             prerequisites::not_checked(&package.name, &reason)?;
-            found.push(package.name);
+            found.push(package.name.clone());
+        } else if package.is_built_on_request() && !changes::affect(&package.name)? {
+            println!("{}: left out, because nothing that it uses changed", package.name);
+            found.push(package.name.clone());
         }
     }
     Ok(found)
@@ -82,9 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn packages_for_a_newer_compiler_are_excluded() {
+    fn some_packages_are_excluded() {
         let command = cargo(["check"]).unwrap();
-        let excluded = too_new().unwrap();
-        assert_eq!(command.get_args().count(), 2 + 2 * excluded.len());
+        let excluded = excluded().unwrap();
+        assert_eq!(command.get_args().count(), 5 + 2 * excluded.len());
     }
 }

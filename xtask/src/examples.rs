@@ -1,8 +1,7 @@
-//! The step `examples`, which builds all examples and runs each one without API keys.
+//! The step `examples`, which runs each example without API keys.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::process::Ending;
@@ -18,7 +17,9 @@ const SHOWN: &str = "neuron/quickstart";
 /// Runs every example of the workspace, except the examples of packages that opt out in their manifest.
 pub(crate) fn run() -> Result<(), String> {
     let metadata = workspace::members()?;
-    let programs = build()?;
+    // The programs are started directly, because `cargo run -p` would select other features for each package and build
+    // most dependencies again.
+    let programs = compiler::build()?;
     let output = metadata.target_directory.join("example-output.txt");
     for package in metadata.packages.iter().filter(|package| package.runs_examples()) {
         if !compiler::builds(package)? {
@@ -47,24 +48,6 @@ pub(crate) fn run() -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Builds all examples. Returns a map from the source file of an example to its program.
-///
-/// The caller starts the programs directly, because `cargo run -p` would select other features for each package and
-/// build most dependencies again.
-fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
-    let mut command = compiler::cargo(["build", "--examples", "--all-features"])?;
-    command.arg("--message-format=json-render-diagnostics");
-    let mut programs = BTreeMap::new();
-    for (source, program) in process::programs(&process::capture(command)?) {
-        if programs.values().any(|known| *known == program) {
-            let program = program.display();
-            return Err(format!("two examples share {program}: give them different names"));
-        }
-        programs.insert(source, program);
-    }
-    Ok(programs)
 }
 
 /// Compares the first code block with the language `text` on a page with the output of an example.

@@ -4,8 +4,10 @@
 
 mod api;
 mod book;
+mod budget;
 mod changes;
 mod compiler;
+mod driver;
 mod examples;
 mod faults;
 mod fetch;
@@ -24,6 +26,7 @@ mod workspace;
 use std::process::ExitCode;
 
 use crate::faults::Selection;
+use crate::suite::Steps;
 
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask <command>
@@ -31,8 +34,9 @@ usage: cargo xtask <command>
 tiers:
   quick [BASE]  formatting, lints, and the tests of the packages that changed since the commit BASE
                 and of their dependents. The default is the commit where the branch left its
-                upstream or, if nothing changed since then, the commit before the last.
-  test [STEP]   everything that a change has to pass, as on CI, or one step of it
+                upstream. If nothing changed since then, the commits of the last 12 hours count.
+  test [STEP]   everything that a change has to pass, as on CI, or one step of it. Steps are left
+                out if nothing that they check changed; `test --all` runs them too.
   nightly [STEP]
                 the long runs, or one of them: all deliberate faults, a million cases of the loop's
                 model, fuzzing, hundreds of kills, each feature alone, each crate from its package
@@ -49,10 +53,12 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
+        [rustc, ..] if driver::is_meant(rustc) => driver::compile(&args),
         ["quick"] => exit_code(suite::quick(None)),
         ["quick", base] => exit_code(suite::quick(Some(base))),
-        ["test"] => suite::test(None),
-        ["test", step] => suite::test(Some(step)),
+        ["test"] => suite::test(Steps::Affected),
+        ["test", "--all"] => suite::test(Steps::All),
+        ["test", step] => suite::test(Steps::Named(step)),
         ["nightly"] => suite::nightly(None),
         ["nightly", step] => suite::nightly(Some(step)),
         ["api"] => exit_code(api::rewrite()),

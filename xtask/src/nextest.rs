@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use crate::compiler::PROFILE;
 use crate::tools::NEXTEST;
 use crate::workspace::{self, Metadata, Target};
 use crate::{compiler, fetch};
@@ -26,7 +27,7 @@ pub(crate) fn run(
 ) -> Result<(), String> {
     // Builds the whole workspace even if few tests run. `--package` would select other features for the dependencies
     // and build them again.
-    let mut command = compiler::cargo(["nextest", "run", "--all-features"])?;
+    let mut command = compiler::cargo(["nextest", "run", "--cargo-profile", PROFILE])?;
     NEXTEST.add_to(&mut command)?;
     command.args(["--profile", profile]).envs(variables.iter().copied());
     command.arg("--lib").args(targets(&workspace::members()?)?);

@@ -44,7 +44,7 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
     if BUILDS_ONCE.load(Ordering::Relaxed) {
-        command.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "false");
+        command.env("CARGO_INCREMENTAL", "0");
     }
     command
 }
@@ -57,7 +57,7 @@ static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
 ///
 /// A fresh clone, as on CI, is built only once. The data would not be used, and would be half of the target folder.
 pub(crate) fn build_once_in(target: &Path) {
-    let kept = fs::read_dir(target.join("debug/incremental")).into_iter().flatten().flatten();
+    let kept = fs::read_dir(target.join("checked/incremental")).into_iter().flatten().flatten();
     let is_library = |name: OsString| name.to_string_lossy().starts_with("neuron_types-");
     let builds_once = !kept.map(|folder| folder.file_name()).any(is_library);
     BUILDS_ONCE.store(builds_once, Ordering::Relaxed);

@@ -131,17 +131,11 @@ fn run_script(python: &Path, args: &[PathBuf]) -> (String, bool) {
     (summary.to_owned(), output.status.success())
 }
 
-/// Builds the program `neuron-e2e`, which runs our servers and writes our requests. Returns its path.
-///
-/// Also builds the examples, like the step `examples`, because cargo would select other features for the program alone
-/// and build the dependencies again.
+/// Returns the path of the program `neuron-e2e`, which runs our servers and writes our requests.
 fn build() -> Result<PathBuf, String> {
-    let mut command = compiler::cargo(["build", "--all-features", "--examples"])?;
-    command.args(["--bin", "neuron-e2e", "--message-format=json-render-diagnostics"]);
     let source = process::root().join("e2e/src/main.rs");
-    let output = process::capture(command)?;
-    let program = process::programs(&output).find(|(file, _)| *file == source);
-    program.map(|(_, program)| program).ok_or_else(|| "the build made no neuron-e2e".to_owned())
+    let mut programs = compiler::build()?;
+    programs.remove(&source).ok_or_else(|| "the build made no neuron-e2e".to_owned())
 }
 
 /// Returns `true` if a script must not inherit the environment variable `key`.

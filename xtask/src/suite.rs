@@ -3,61 +3,106 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use crate::changes::Scope;
+use crate::compiler::PROFILE;
 use crate::faults::{self, Selection};
 use crate::nextest::{self, Filter};
 use crate::tools;
 use crate::workspace::Package;
-use crate::{book, changes, compiler, examples, fetch, packages, process, sdks, wasm, workspace};
+use crate::{
+    book, budget, changes, compiler, examples, fetch, packages, process, sdks, wasm, workspace,
+};
 
-/// The name of a step, and the function that runs it.
-type Step = (&'static str, fn() -> Result<(), String>);
+/// A step of a tier.
+struct Step {
+    name: &'static str,
+    run: fn() -> Result<(), String>,
+    /// The step is left out if nothing of this changed.
+    scope: Scope,
+}
+
+const fn step(name: &'static str, run: fn() -> Result<(), String>) -> Step {
+    Step { name, run, scope: Scope::Everything }
+}
+
+impl Step {
+    const fn checks(self, scope: Scope) -> Self {
+        Self { scope, ..self }
+    }
+}
+
+const DENY: Step =
+    step("deny", deny).checks(Scope::Files(&["Cargo.lock", "Cargo.toml", "deny.toml"]));
+const WASM: Step = step("wasm", wasm::check).checks(Scope::Wasm);
+const BOOK: Step = step("book", || book::build().map(drop)).checks(Scope::Files(&[
+    "book",
+    "examples",
+    "benches/README.md",
+    "xtask/src/book.rs",
+    "xtask/src/book",
+]));
+const SDKS: Step = step("sdks", sdks::check).checks(Scope::Packages(&["neuron-e2e"]));
 
 /// The steps of `cargo xtask test`, which every change must pass. Cheap steps come first. The tests come last, so that
 /// their summary is at the end of the output.
 const TEST: &[Step] = &[
-    ("fmt", fmt),
-    ("clippy", || fetch::during(clippy)),
-    ("docs", docs),
-    ("deny", deny),
-    ("features", || features(&sample_of_libraries()?)),
-    ("wasm", wasm::check),
-    ("examples", examples::run),
-    ("book", || book::build().map(drop)),
-    ("sdks", sdks::check),
-    ("faults", || faults::check(Selection::Sample)),
-    ("doctests", doctests),
-    ("benches", benches),
-    ("tests", || nextest::run("default", &Filter::All, &[])),
+    step("fmt", fmt),
+    step("build", || fetch::during(|| compiler::build().map(drop))),
+    step("docs", compiler::documentation),
+    DENY,
+    step("features", || features(&sample_of_libraries()?)),
+    WASM,
+    step("examples", examples::run),
+    BOOK,
+    SDKS,
+    step("faults", || faults::check(Selection::Sample)),
+    step("doctests", doctests),
+    step("benches", benches),
+    step("tests", || nextest::run("default", &Filter::All, &[])),
 ];
 
-/// The steps of `cargo xtask nightly`, which take long.
+/// The steps of `cargo xtask nightly`: those that `test` leaves out if nothing changed, and those that take long.
 const NIGHTLY: &[Step] = &[
-    ("fetch", fetch::for_tests),
-    ("features", || features(&libraries()?)),
-    ("packages", packages::check),
-    ("semver", semver),
-    ("faults", || faults::check(Selection::All)),
-    ("model", model),
-    ("pairs", pairs),
-    ("fuzz", fuzz),
-    ("others", others),
-    ("pages", book::browser::check),
-    ("crashes", crashes),
+    step("fetch", fetch::for_tests),
+    DENY,
+    WASM,
+    BOOK,
+    SDKS,
+    step("features", || features(&libraries()?)),
+    step("packages", packages::check),
+    step("semver", semver),
+    step("faults", || faults::check(Selection::All)),
+    step("model", model),
+    step("pairs", pairs),
+    step("fuzz", fuzz),
+    step("others", others),
+    step("pages", book::browser::check),
+    step("crashes", crashes),
 ];
 
-/// Runs all steps of `cargo xtask test`, or only the step `only`.
-pub(crate) fn test(only: Option<&str>) -> ExitCode {
-    if only.is_none()
+/// Selects the steps of a tier.
+#[derive(Clone, Copy)]
+pub(crate) enum Steps<'a> {
+    /// The steps whose inputs changed.
+    Affected,
+    All,
+    Named(&'a str),
+}
+
+/// Runs steps of `cargo xtask test`.
+pub(crate) fn test(steps: Steps<'_>) -> ExitCode {
+    if !matches!(steps, Steps::Named(_))
         && let Ok(workspace) = workspace::members()
     {
         process::build_once_in(&workspace.target_directory);
     }
-    run("test", TEST, only)
+    run("test", TEST, steps)
 }
 
 /// Runs all steps of `cargo xtask nightly`, or only the step `only`.
 pub(crate) fn nightly(only: Option<&str>) -> ExitCode {
-    run("nightly", NIGHTLY, only)
+    changes::count_all();
+    run("nightly", NIGHTLY, only.map_or(Steps::All, Steps::Named))
 }
 
 /// Checks the changes since the commit `base`. [`changes::since`] chooses a commit if `base` is `None`.
@@ -79,49 +124,60 @@ pub(crate) fn quick(base: Option<&str>) -> Result<(), String> {
     let what = format!("{what}, changed since {}", changes.base.get(..12).unwrap_or_default());
     println!("quick: {what}");
     fmt()?;
-    clippy()?;
+    compiler::build()?;
     nextest::run("quick", &filter, &[])?;
     println!("quick: passed in {} s: {what}", start.elapsed().as_secs());
     Ok(())
 }
 
-/// Runs steps in order until a step fails. `only` selects a single step. An unknown step is a usage error.
-fn run(tier: &str, steps: &[Step], only: Option<&str>) -> ExitCode {
-    let is_meant = |name: &str| only.is_none_or(|only| only == name);
-    if !steps.iter().any(|(name, _)| is_meant(name)) {
-        let names: Vec<&str> = steps.iter().map(|(name, _)| *name).collect();
+/// Runs steps in order until a step fails. An unknown step is a usage error.
+fn run(tier: &str, all: &[Step], selected: Steps<'_>) -> ExitCode {
+    if let Steps::Named(only) = selected
+        && !all.iter().any(|step| step.name == only)
+    {
+        let names: Vec<&str> = all.iter().map(|step| step.name).collect();
         eprintln!("error: no such step: `{tier}` has {}", names.join(", "));
         return ExitCode::from(2);
     }
+    if let Steps::All = selected {
+        changes::count_all();
+    }
     let total = Instant::now();
-    for (name, step) in steps.iter().filter(|(name, _)| is_meant(name)) {
-        println!("== {name}");
+    let mut times = Vec::new();
+    for step in all {
+        let name = step.name;
+        let is_meant = match selected {
+            Steps::Named(only) => Ok(only == name),
+            Steps::Affected | Steps::All => step.scope.is_affected(),
+        };
         let start = Instant::now();
-        let result = step();
-        println!("== {name}: {:.0} s", start.elapsed().as_secs_f64());
+        let result = match is_meant {
+            Ok(true) => {
+                println!("== {name}");
+                (step.run)()
+            }
+            Ok(false) => {
+                if let Steps::Affected = selected {
+                    println!("== {name}: left out, because nothing that it checks changed");
+                }
+                continue;
+            }
+            Err(reason) => Err(reason),
+        };
+        let time = format!("{name} {:.0} s", start.elapsed().as_secs_f64());
+        println!("== {time}");
+        times.push(time);
         if let Err(reason) = result {
             println!("error: {tier}: step {name} failed: {reason}");
             return ExitCode::FAILURE;
         }
     }
-    println!("{tier}: passed in {:.0} s", total.elapsed().as_secs_f64());
+    println!("{tier}: passed in {:.0} s: {}", total.elapsed().as_secs_f64(), times.join(", "));
     ExitCode::SUCCESS
 }
 
 fn fmt() -> Result<(), String> {
     process::run(process::cargo(["fmt", "--all", "--check"]))
-}
-
-fn clippy() -> Result<(), String> {
-    let mut command = compiler::cargo(["clippy", "--all-targets", "--all-features"])?;
-    command.args(["--", "-D", "warnings"]);
-    process::run(command)
-}
-
-fn docs() -> Result<(), String> {
-    let mut command = compiler::cargo(["doc", "--no-deps", "--all-features"])?;
-    command.env("RUSTDOCFLAGS", "-D warnings");
-    process::run(command)
 }
 
 /// Checks the dependencies against the rules in `deny.toml`.
@@ -131,22 +187,36 @@ fn deny() -> Result<(), String> {
 }
 
 fn doctests() -> Result<(), String> {
-    fetch::run(compiler::cargo(["test", "--doc", "--all-features", "--no-fail-fast"])?)
+    fetch::run(compiler::cargo(["test", "--doc", "--no-fail-fast", "--profile", PROFILE])?)
 }
 
 /// Runs each benchmark once as a test, without measuring.
 fn benches() -> Result<(), String> {
-    fetch::run(compiler::cargo(["test", "--all-features", "--bench", "*"])?)
+    let args = ["test", "--bench", "*", "--profile", PROFILE];
+    let mut build = compiler::cargo(args)?;
+    build.arg("--no-run");
+    budget::BENCHES.run(build)?;
+    fetch::run(compiler::cargo(args)?)
 }
 
-/// Checks that each library compiles alone, once with each of its features.
+/// Checks that each library compiles alone, without features and once with each of its features.
 ///
 /// This finds features of dependencies that a library needs and does not enable. In a build of the whole workspace,
 /// another package may enable them.
 fn features(libraries: &[String]) -> Result<(), String> {
-    let mut command = process::cargo(["hack", "check", "--each-feature", "--lib"]);
-    command.args(libraries.iter().flat_map(|name| ["--package", name]));
-    tools::HACK.run(command, "each feature alone")
+    for package in workspace::members()?.packages {
+        if !libraries.contains(&package.name) {
+            continue;
+        }
+        println!("{}, alone and with each of {} features", package.name, package.features.len());
+        for feature in std::iter::once("").chain(package.features.keys().map(String::as_str)) {
+            let mut command =
+                process::cargo(["check", "--quiet", "--lib", "--no-default-features"]);
+            command.args(["--package", &package.name, "--features", feature]);
+            budget::FEATURE.run(command)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the names of the libraries in `crates/` that this machine's compiler can build, sorted.
@@ -162,13 +232,12 @@ fn libraries() -> Result<Vec<String>, String> {
     Ok(libraries)
 }
 
-/// Returns the libraries that the changes since the default commit of [`changes::since`] affect, and every eighth of
-/// the other libraries.
+/// Returns the libraries that changed. If a file of the whole workspace changed, returns every fourth library.
 fn sample_of_libraries() -> Result<Vec<String>, String> {
-    let changed = changes::packages(&changes::since(None)?.files, &workspace::members()?);
+    let changed = changes::packages(&changes::current()?.files, &workspace::members()?);
     let is_chosen = |(place, name): &(usize, String)| match &changed {
-        Filter::All => true,
-        Filter::DependentsOf(packages) => packages.contains(name) || place % 8 == 0,
+        Filter::All => place % 4 == 0,
+        Filter::DependentsOf(packages) => packages.contains(name),
     };
     Ok((1..).zip(libraries()?).filter(is_chosen).map(|(_, name)| name).collect())
 }

@@ -25,9 +25,6 @@ pub(crate) const NEXTEST: Tool =
 pub(crate) const DENY: Tool =
     Tool { package: "cargo-deny", version: "0.20.2", profile: "dev", features: &[] };
 
-pub(crate) const HACK: Tool =
-    Tool { package: "cargo-hack", version: "0.6.46", profile: "dev", features: &[] };
-
 pub(crate) const SEMVER_CHECKS: Tool =
     Tool { package: "cargo-semver-checks", version: "0.51.0", profile: "dev", features: &[] };
 

@@ -7,7 +7,7 @@ mod debian;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{compiler, prerequisites, process, workspace};
+use crate::{budget, compiler, prerequisites, process, workspace};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
@@ -39,7 +39,7 @@ pub(crate) fn check() -> Result<(), String> {
         Err(reason) => return prerequisites::not_checked("wasm32", &reason),
     };
     command.args(packages.iter().flat_map(|package| ["-p", package]));
-    process::run(command)?;
+    budget::WASM.run(command)?;
     match node() {
         Ok(()) => test(&target_directory.join(TARGET).join("debug/neuron_wasm.wasm")),
         Err(reason) => prerequisites::not_checked("wasm32 under Node.js", &reason),
@@ -48,8 +48,7 @@ pub(crate) fn check() -> Result<(), String> {
 
 /// Runs the tests of `neuron-wasm` with the built module.
 fn test(module: &Path) -> Result<(), String> {
-    // All packages are selected, so that the dependencies have the features of the other steps and are built once.
-    let mut tests = compiler::cargo(["test", "--all-features", "--test", "node"])?;
+    let mut tests = compiler::cargo(["test", "--test", "node", "--profile", compiler::PROFILE])?;
     tests.env("NEURON_WASM", module);
     process::run(tests)
 }

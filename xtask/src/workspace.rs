@@ -47,7 +47,6 @@ pub(crate) struct Package {
     pub(crate) source: Option<String>,
     pub(crate) dependencies: Vec<Dependency>,
     /// The features, each with the features and dependencies that it enables.
-    #[cfg(test)]
     pub(crate) features: std::collections::BTreeMap<String, Vec<String>>,
     /// The table `[package.metadata]`, which may contain any value.
     metadata: Option<Value>,
@@ -98,6 +97,24 @@ fn load(args: &[&str]) -> Result<Metadata, String> {
     serde_json::from_str(&json).map_err(|error| format!("cannot read `cargo metadata`: {error}"))
 }
 
+impl Metadata {
+    /// Returns the packages `names`, and the packages of this workspace that they use, except in their tests.
+    pub(crate) fn used_by(&self, names: &[&str]) -> BTreeSet<String> {
+        let mut used: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut pending: Vec<String> = used.iter().cloned().collect();
+        while let Some(name) = pending.pop() {
+            let package = self.packages.iter().find(|package| package.name == name);
+            for entry in package.into_iter().flat_map(|package| &package.dependencies) {
+                let is_used = entry.path.is_some() && entry.kind.as_deref() != Some("dev");
+                if is_used && used.insert(entry.name.clone()) {
+                    pending.push(entry.name.clone());
+                }
+            }
+        }
+        used
+    }
+}
+
 impl Dependency {
     /// Returns `true` if the entry is for tests and has a path without a version. Cargo removes such an entry from the
     /// package that it publishes.
@@ -140,6 +157,12 @@ impl Package {
     /// end by themselves with `[package.metadata.neuron] run-examples = false`.
     pub(crate) fn runs_examples(&self) -> bool {
         self.flag("/neuron/run-examples").unwrap_or(true)
+    }
+
+    /// Returns `true` if the package is built only after a change of it or of a package that it uses, which its manifest
+    /// declares with `[package.metadata.neuron] on-request = true`.
+    pub(crate) fn is_built_on_request(&self) -> bool {
+        self.flag("/neuron/on-request").unwrap_or(false)
     }
 
     fn flag(&self, pointer: &str) -> Option<bool> {
