@@ -1,5 +1,5 @@
 //! The command `cargo xtask fetch`, which downloads the third-party programs that tests need. `cargo xtask test` does the
-//! same during its step `clippy`. The list of programs is in `neuron_testkit::fetch`.
+//! same during its step `build`. The list of programs is in `neuron_testkit::fetch`.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -37,10 +37,14 @@ pub(crate) fn for_tests() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a step that needs none of the programs, and downloads them at the same time.
-pub(crate) fn during(step: fn() -> Result<(), String>) -> Result<(), String> {
+/// Runs a step that needs none of the programs, and downloads them at the same time. `later` downloads what later steps
+/// need, which report a failure themselves.
+pub(crate) fn during(
+    step: fn() -> Result<(), String>,
+    later: fn() -> Result<(), String>,
+) -> Result<(), String> {
     std::thread::scope(|scope| {
-        let fetching = scope.spawn(for_tests);
+        let fetching = scope.spawn(|| for_tests().map(|()| drop(later())));
         let result = step();
         let fetched = fetching.join().unwrap_or_else(|_| Err("a panic".to_owned()));
         result.and(fetched.map_err(|reason| format!("downloads: {reason}")))

@@ -64,6 +64,11 @@ pub(crate) fn pairs(first: u64, count: u64) -> Result<(), String> {
     }
 }
 
+/// Downloads the vendors' clients.
+pub(crate) fn fetch() -> Result<(), String> {
+    CLIENTS.provide().map(drop)
+}
+
 /// Returns the Python program with the vendors' clients. Returns `None` if the program is missing, and prints that
 /// `what` is not checked.
 fn clients(what: &str) -> Result<Option<PathBuf>, String> {

@@ -47,7 +47,7 @@ const SDKS: Step = step("sdks", sdks::check).checks(Scope::Packages(&["neuron-e2
 /// their summary is at the end of the output.
 const TEST: &[Step] = &[
     step("fmt", fmt),
-    step("build", || fetch::during(|| compiler::build().map(drop))),
+    step("build", || fetch::during(|| compiler::build().map(drop), fetch_for_steps)),
     step("docs", compiler::documentation),
     DENY,
     step("features", || features(&sample_of_libraries()?)),
@@ -174,6 +174,16 @@ fn run(tier: &str, all: &[Step], selected: Steps<'_>) -> ExitCode {
     }
     println!("{tier}: passed in {:.0} s: {}", total.elapsed().as_secs_f64(), times.join(", "));
     ExitCode::SUCCESS
+}
+
+/// Downloads what the steps `wasm` and `sdks` need, if they will run.
+fn fetch_for_steps() -> Result<(), String> {
+    for (step, fetch) in [(SDKS, sdks::fetch as fn() -> _), (WASM, wasm::fetch)] {
+        if step.scope.is_affected()? {
+            fetch()?;
+        }
+    }
+    Ok(())
 }
 
 fn fmt() -> Result<(), String> {

@@ -65,6 +65,14 @@ fn node() -> Result<(), String> {
     }
 }
 
+/// Downloads a compiler for wasm32, if this machine has none.
+pub(crate) fn fetch() -> Result<(), String> {
+    match has_installed_target() {
+        true => Ok(()),
+        false => debian::rustc(&workspace::members()?.target_directory).map(drop),
+    }
+}
+
 /// Returns a `cargo build` command for wasm32, to which the caller adds the packages. Returns an error if this machine
 /// has no suitable compiler or linker.
 fn command(target_directory: &Path, build_directory: &Path) -> Result<Command, String> {
