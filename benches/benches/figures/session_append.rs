@@ -14,9 +14,11 @@ use neuron_testkit::postgres::PostgresServer;
 use neuron_types::VersionedSessionStorage;
 use tokio::runtime::Runtime;
 
+use crate::Failure;
+
 const ROUNDS: usize = 201;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run() -> Result<(), Failure> {
     let options = Options::from_args(ROUNDS);
     let rounds = options.rounds();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

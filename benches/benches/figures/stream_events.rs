@@ -4,12 +4,14 @@
 use neuron_benches::comparison::{Comparison, Options};
 use neuron_benches::stream::{Chunks, PIECES, vendors};
 
+use crate::Failure;
+
 const ROUNDS: usize = 101;
 
 /// The measured chunk sizes, which are a typical read of a connection and the minimum.
 const CHUNKS: [(&str, usize); 2] = [("16 KiB", 16 * 1024), ("1 byte", 1)];
 
-fn main() {
+pub(crate) fn run() -> Result<(), Failure> {
     let options = Options::from_args(ROUNDS);
     println!("| API, chunks | by hand | provider | provider / by hand |");
     println!("|---|---:|---:|---:|");
@@ -34,4 +36,5 @@ fn main() {
             );
         }
     }
+    Ok(())
 }

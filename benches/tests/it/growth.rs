@@ -28,9 +28,9 @@ fn run(way: Way, strategy: impl ContextStrategy) -> Vec<Cost> {
     run_way(way, TURNS, strategy, false, None::<OtelHook>).unwrap()
 }
 
-// This file has only one test, because the counters are for the whole process.
 #[test]
 fn turn_allocations_do_not_grow_during_a_run() {
+    let _guard = crate::run_alone();
     const FAR: usize = 1_000_000_000;
     let clearing = || ToolResultClearingStrategy::new(2, FAR);
     for (name, costs) in [

@@ -7,12 +7,14 @@ use neuron_benches::comparison::{Comparison, Options, median};
 use neuron_benches::parallel::{TOOLS, run_agent, run_by_hand};
 use neuron_benches::turn::Cost;
 
+use crate::Failure;
+
 const ROUNDS: usize = 51;
 
 /// Number of turns in a round. A round is one measured repetition.
 const TURNS: usize = 200;
 
-fn main() {
+pub(crate) fn run() -> Result<(), Failure> {
     let options = Options::from_args(ROUNDS);
     println!("| tools | by hand | agent | agent / by hand | allocations by hand | agent |");
     println!("|---:|---:|---:|---:|---:|---:|");
@@ -37,4 +39,5 @@ fn main() {
             allocations(agent()),
         );
     }
+    Ok(())
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion};
 use neuron_benches::floor::run_by_hand;
 use neuron_benches::turn::{Cost, Unlimited, run_agent};
 use neuron_context::SlidingWindowStrategy;
+
+use crate::Failure;
 
 /// Number of measured turns, which follow the turns of the history.
 const MEASURED: usize = 20;
@@ -36,8 +38,11 @@ fn agent_with_window(turns: usize) -> Vec<Cost> {
     run_agent(turns, SlidingWindowStrategy::new(20, usize::MAX)).expect("the run succeeds")
 }
 
-fn loop_turn(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("turn");
+// Criterion reads the arguments too. Its filter is a regular expression for names such as `loop_turn/agent/10`.
+pub(crate) fn run() -> Result<(), Failure> {
+    let criterion = Criterion::default().sample_size(30).measurement_time(Duration::from_secs(2));
+    let mut criterion = criterion.configure_from_args();
+    let mut group = criterion.benchmark_group("loop_turn");
     for history in HISTORIES {
         let forms: [(&str, Run); 3] = [
             ("by hand", run_by_hand),
@@ -52,6 +57,8 @@ fn loop_turn(criterion: &mut Criterion) {
     }
     group.finish();
     report_allocations();
+    criterion.final_summary();
+    Ok(())
 }
 
 fn report_allocations() {
@@ -64,10 +71,3 @@ fn report_allocations() {
         println!("  {name}: {counts:?}");
     }
 }
-
-criterion_group! {
-    name = benches;
-    config = Criterion::default().sample_size(30).measurement_time(Duration::from_secs(2));
-    targets = loop_turn
-}
-criterion_main!(benches);

@@ -4,12 +4,14 @@
 use neuron_benches::comparison::{Options, median};
 use neuron_benches::telemetry::Listening;
 
+use crate::Failure;
+
 const ROUNDS: usize = 51;
 
 /// Number of turns in a run.
 const TURNS: usize = 200;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run() -> Result<(), Failure> {
     let options = Options::from_args(ROUNDS);
     println!("| | a turn | more than without | / without | allocations |");
     println!("|---|---:|---:|---:|---:|");
@@ -30,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Measures the cases, and returns a table row for each case. The other cases are compared with the first case.
 ///
 /// Each round runs every case once, so that other load on the machine affects all cases in the same way.
-fn compare(rounds: usize, cases: &[Listening]) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+fn compare(rounds: usize, cases: &[Listening]) -> Result<Vec<String>, Failure> {
     let mut times = vec![Vec::new(); cases.len()];
     let mut allocations = vec![0; cases.len()];
     for _ in 0..rounds {

@@ -13,6 +13,8 @@ use neuron_benches::journal::Parrot;
 use neuron_durable_sqlite::SqliteRuns;
 use neuron_types::{ActivityOptions, CompletionRequest, DurableContext as _, Message};
 
+use crate::Failure;
+
 const ROUNDS: usize = 5;
 /// The measured numbers of concurrent runs.
 const RUNS: [usize; 3] = [1, 32, 1000];
@@ -23,9 +25,7 @@ const STEPS: usize = 10_000;
 /// Length of a response, in bytes of text.
 const LENGTH: usize = 1 << 10;
 
-type Failure = Box<dyn std::error::Error>;
-
-fn main() -> Result<(), Failure> {
+pub(crate) fn run() -> Result<(), Failure> {
     let options = Options::from_args(ROUNDS);
     let steps = if options.is_test() { 2_000 } else { STEPS };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -13,9 +13,9 @@ fn median(costs: &[Cost]) -> usize {
     counts[counts.len() / 2]
 }
 
-// This file has only one test, because the counters are for the whole process.
 #[test]
 fn concurrent_tools_allocate_at_most_five_times_the_floor() {
+    let _guard = crate::run_alone();
     for tools in TOOLS {
         let (floor, expected) = run_by_hand(100, tools).unwrap();
         let (agent, messages) = run_agent(100, tools).unwrap();

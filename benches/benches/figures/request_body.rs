@@ -3,9 +3,11 @@
 use neuron_benches::comparison::{Comparison, Options};
 use neuron_benches::request::{APIS, history};
 
+use crate::Failure;
+
 const ROUNDS: usize = 51;
 
-fn main() {
+pub(crate) fn run() -> Result<(), Failure> {
     let options = Options::from_args(ROUNDS);
     println!("| API, messages | by hand | provider | provider / by hand |");
     println!("|---|---:|---:|---:|");
@@ -29,4 +31,5 @@ fn main() {
             );
         }
     }
+    Ok(())
 }

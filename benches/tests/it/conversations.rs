@@ -84,9 +84,9 @@ fn keeps<T>(make: impl FnOnce() -> T) -> (T, usize) {
     (value, live_bytes() - before)
 }
 
-// This file has only one test, because the counters are for the whole process.
 #[test]
 fn conversations_store_only_their_messages() {
+    let _guard = crate::run_alone();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let greet = |agent: &Agent, conversation: &mut Conversation| {
         runtime.block_on(async { agent.run(conversation, "Hi").await }).unwrap();

@@ -8,9 +8,9 @@ use neuron_benches::ALLOCATOR;
 use neuron_benches::request::{APIS, history};
 use stats_alloc::Region;
 
-// This file has only one test, because the counters are for the whole process.
 #[test]
 fn request_encoding_does_not_copy_the_messages() {
+    let _guard = crate::run_alone();
     for messages in [1, 100, 1_000, 10_000] {
         let request = history(messages);
         let most = 40 + messages.ilog2() as usize;

@@ -1,7 +1,6 @@
 //! Measures 10,000 agents in one process against a server in another process, compared with the same number of clients
 //! without agents.
 
-use std::error::Error;
 use std::path::Path;
 use std::pin::pin;
 
@@ -9,9 +8,11 @@ use futures_util::future::{Either, select};
 use neuron_benches::agents::{Case, Client, Measured, Run, check_open_files};
 use neuron_benches::comparison::{Options, median};
 
+use crate::Failure;
+
 const ROUNDS: usize = 5;
 
-fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn run() -> Result<(), Failure> {
     let options = Options::from_args(ROUNDS);
     let agents = if options.is_test() { 20 } else { 10_000 };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -24,9 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     })
 }
 
-async fn measure(options: &Options, agents: usize) -> Result<(), Box<dyn Error>> {
-    // Converted to a text, because `main` prints the `Debug` output of an error.
-    check_open_files(agents).map_err(|error| error.to_string())?;
+async fn measure(options: &Options, agents: usize) -> Result<(), Failure> {
+    check_open_files(agents)?;
     let cases: Vec<Case> =
         Case::ALL.into_iter().filter(|case| options.includes(case.name())).collect();
     // Each round runs every case once, so that other load on the machine affects all cases.

@@ -11,9 +11,9 @@ use tokio::runtime::Runtime;
 /// the runtime's blocking thread is not idle yet.
 const APPENDS: usize = 20;
 
-// This file has only one test, because the counters are for the whole process.
 #[test]
 fn append_allocations_do_not_depend_on_the_length() {
+    let _guard = crate::run_alone();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let counts = LENGTHS.map(|length| {
         let folder = tempfile::tempdir().unwrap();

@@ -15,9 +15,9 @@ fn allocations(costs: &[Cost], after: usize) -> usize {
     counts[counts.len() / 2]
 }
 
-// This file has only one test, because the counters are for the whole process.
 #[test]
 fn turn_allocations_do_not_depend_on_the_history() {
+    let _guard = crate::run_alone();
     let floor = run_by_hand(1020);
     let agent = run_agent(1020, Unlimited).unwrap();
     let at = |costs: &[Cost]| [10, 100, 1000].map(|after| allocations(costs, after));

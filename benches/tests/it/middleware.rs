@@ -10,9 +10,9 @@ fn least<T: Ord>(mut count: impl FnMut() -> T) -> T {
     (1..20).fold(count(), |least, _| least.min(count()))
 }
 
-// This file has only one test, because the counters are for the whole process.
 #[test]
 fn each_layer_allocates_only_its_future() {
+    let _guard = crate::run_alone();
     let (call, ctx) = (call(), ToolContext::default());
     let by_hand = least(|| allocations(call_by_hand(&Echo, &call, &ctx, 100)).unwrap());
     let through = LAYERS.map(|layers| {

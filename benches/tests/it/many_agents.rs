@@ -1,12 +1,14 @@
 //! Tests the benchmark `many_agents` with few agents. All clients must send the same requests, and no process may be
 //! left.
-#![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use neuron_benches::agents::{Case, Client, Clients, Run, script};
+use neuron_benches::agents::{
+    Case, Client, Clients, Measured, Run, check_open_files, script, usage,
+};
 use neuron_testing::AnthropicServer;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -28,6 +30,7 @@ fn is_there(id: u32) -> bool {
 
 #[test]
 fn every_case_is_measured_and_leaves_no_process() {
+    let _guard = crate::run_alone();
     for case in Case::ALL {
         let (ids, measured) = runtime().block_on(async {
             let run = Run::start(program(), case, AGENTS).unwrap();
@@ -46,6 +49,7 @@ fn every_case_is_measured_and_leaves_no_process() {
 
 #[test]
 fn cancelled_measurement_leaves_no_process() {
+    let _guard = crate::run_alone();
     runtime().block_on(async {
         let run = Run::start(program(), Case::ALL[0], AGENTS).unwrap();
         let ids = run.ids();
@@ -65,6 +69,7 @@ fn cancelled_measurement_leaves_no_process() {
 
 #[test]
 fn server_ends_if_its_input_is_closed() {
+    let _guard = crate::run_alone();
     let mut server = Command::new(program())
         .args(["serve", "1"])
         .stdin(Stdio::piped())
@@ -82,6 +87,7 @@ fn server_ends_if_its_input_is_closed() {
 
 #[test]
 fn client_without_a_server_fails() {
+    let _guard = crate::run_alone();
     let ended = Command::new(program())
         .args(["ask", "agent, whole", "1"])
         .stdin(Stdio::null())
@@ -94,6 +100,7 @@ fn client_without_a_server_fails() {
 /// Checks that all clients send the same requests, so that their costs are comparable.
 #[test]
 fn all_clients_send_the_same_requests() {
+    let _guard = crate::run_alone();
     let asked = |case: Case| {
         runtime().block_on(async {
             let server = AnthropicServer::start(script(1, 0)).await.unwrap();
@@ -114,4 +121,43 @@ fn all_clients_send_the_same_requests() {
             assert_eq!(body, &bodies[0].1, "{}", case.name());
         }
     }
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let _guard = crate::run_alone();
+    let measured = Measured {
+        runs_a_second: 1.5,
+        cpu_ms: 0.25,
+        peak_bytes: 3.0,
+        heap_bytes: -4.0,
+        allocations: 5e9,
+    };
+    assert_eq!(Measured::read(&measured.write()), Some(measured));
+    assert_eq!(Measured::read("1 2 3 4"), None);
+}
+
+#[test]
+fn a_limit_that_is_too_low_is_told_with_what_to_raise() {
+    let _guard = crate::run_alone();
+    assert!(check_open_files(1).is_ok());
+    let most = usage::most_open_files().unwrap();
+    if most < usize::MAX - 100 {
+        let error = check_open_files(most).unwrap_err().to_string();
+        assert!(error.contains(&format!("nofile={}", most + 100)), "{error}");
+    }
+}
+
+#[test]
+fn reads_what_the_kernel_writes() {
+    let _guard = crate::run_alone();
+    let mut memory = vec![0_u8; 64 << 20];
+    memory.fill(1);
+    let begin = Instant::now();
+    while usage::cpu_time().unwrap() < Duration::from_millis(20) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no time passes");
+        std::hint::black_box(&mut memory).sort_unstable();
+    }
+    assert!(usage::peak_memory().unwrap() > memory.len());
+    assert!(usage::most_open_files().unwrap() > 0);
 }

@@ -5,12 +5,14 @@ use neuron_benches::middleware::{LAYERS, allocations, call, call_by_hand, call_t
 use neuron_benches::turn::Echo;
 use neuron_types::ToolContext;
 
+use crate::Failure;
+
 const ROUNDS: usize = 101;
 
 /// Number of calls in a round. A round is one measured repetition.
 const CALLS: usize = 10_000;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run() -> Result<(), Failure> {
     let options = Options::from_args(ROUNDS);
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let (call, ctx) = (call(), ToolContext::default());

@@ -7,7 +7,7 @@ const ROUNDS: usize = 101;
 /// Number of calls in a round. A round is one measured repetition.
 const CALLS: u32 = 200;
 
-fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+pub(crate) fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let options = Options::from_args(ROUNDS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (bridge, sdk) =

@@ -62,9 +62,9 @@ fn allocations(costs: &[Cost], after: usize) -> usize {
     counts[counts.len() / 2]
 }
 
-// This file has only one test, because the counters are for the whole process.
 #[test]
 fn step_cost_is_constant_and_replay_cost_is_linear() {
+    let _guard = crate::run_alone();
     let (steps, _) = run(4_020);
     let (early, late) = (allocations(&steps, 100), allocations(&steps, 4_000));
     println!("a step allocates {early} times at turn 100, {late} times at turn 4,000");

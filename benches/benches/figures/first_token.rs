@@ -5,7 +5,7 @@ use neuron_benches::first_token::{AgentSide, BareSide, Server};
 
 const ROUNDS: usize = 2_001;
 
-fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+pub(crate) fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let options = Options::from_args(ROUNDS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let server = Server::start()?;

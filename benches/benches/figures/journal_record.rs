@@ -8,10 +8,12 @@ use neuron_benches::comparison::{Comparison, Options};
 use neuron_benches::journal::floor::Floor;
 use neuron_benches::journal::{LENGTHS, Parrot, Steps};
 
+use crate::Failure;
+
 /// Number of rounds. During these rounds the write-ahead log restarts several times, as in a real database.
 const ROUNDS: usize = 1001;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run() -> Result<(), Failure> {
     let options = Options::from_args(ROUNDS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     println!("| answer | append and fdatasync | step | step / bare |");

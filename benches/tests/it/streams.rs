@@ -4,6 +4,7 @@ use neuron_benches::stream::{Chunks, PIECES, vendors};
 
 #[test]
 fn providers_and_floors_decode_the_same() {
+    let _guard = crate::run_alone();
     for vendor in vendors() {
         for size in [1, 7, 16 * 1024] {
             let heard = (vendor.library)(Chunks::new(vendor.bytes, size));
