@@ -1,14 +1,16 @@
 //! Tests every property on its valid inputs and on a thousand broken inputs, which are the same in every run.
 //!
 //! The environment variable `FUZZ_INPUTS` sets the number of broken inputs. `FUZZ_SEQUENCE` sets the seed of the
-//! generator.
+//! generator. `FUZZ_CORPUS` is a folder, into which the valid inputs are written as the initial corpora for cargo-fuzz.
 
-mod mutation;
-
+use std::fs;
 use std::panic::catch_unwind;
+use std::path::Path;
 
 use neuron_fuzz_properties::TARGETS;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+
+use crate::mutation;
 
 /// Maximum number of attempts to find a smaller input if a property does not hold. Each attempt may print a panic.
 const SHRINKS: u32 = 500;
@@ -23,11 +25,21 @@ fn properties_hold_of_valid_inputs() {
     for target in &TARGETS {
         let seeds = (target.seeds)();
         assert!(!seeds.is_empty(), "{}", target.name);
-        for seed in seeds {
-            let outcome = catch_unwind(|| (target.check)(&seed));
-            assert!(outcome.is_ok(), "{}: {:?}", target.name, String::from_utf8_lossy(&seed));
+        for seed in &seeds {
+            let outcome = catch_unwind(|| (target.check)(seed));
+            assert!(outcome.is_ok(), "{}: {:?}", target.name, String::from_utf8_lossy(seed));
+        }
+        if let Some(corpus) = std::env::var_os("FUZZ_CORPUS") {
+            write(&Path::new(&corpus).join(target.name), &seeds).unwrap();
         }
     }
+}
+
+/// Writes each input into a file of the folder.
+fn write(folder: &Path, inputs: &[Vec<u8>]) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut inputs = inputs.iter().enumerate();
+    inputs.try_for_each(|(number, input)| fs::write(folder.join(format!("seed-{number}")), input))
 }
 
 #[test]
