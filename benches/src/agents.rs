@@ -7,7 +7,7 @@
 
 mod clients;
 mod part;
-mod usage;
+pub mod usage;
 
 mod run;
 

@@ -67,7 +67,7 @@ pub fn median<T: Copy>(
 #[derive(Debug)]
 pub struct Options {
     rounds: usize,
-    filter: String,
+    case: String,
     is_test: bool,
 }
 
@@ -75,16 +75,14 @@ impl Options {
     /// Parses the program's arguments. `rounds` is the default number of rounds.
     ///
     /// - `--once` runs one round, for profilers.
-    /// - A text without `--` selects the cases whose names contain the text.
+    /// - The case of the [`selection`] selects the cases whose names contain it.
     /// - `cargo bench` passes `--bench`. Without `--bench` and `--once`, the program is a test and runs one round.
     #[must_use]
     pub fn from_args(rounds: usize) -> Self {
-        let args: Vec<String> = std::env::args().skip(1).collect();
-        let has = |flag: &str| args.iter().any(|arg| arg == flag);
+        let has = |flag: &str| std::env::args().any(|arg| arg == flag);
         let is_test = !has("--bench") && !has("--once");
         let is_once = has("--once") || is_test;
-        let filter = args.into_iter().find(|arg| !arg.starts_with("--")).unwrap_or_default();
-        Self { rounds: if is_once { 1 } else { rounds }, filter, is_test }
+        Self { rounds: if is_once { 1 } else { rounds }, case: selection().1, is_test }
     }
 
     /// Returns `true` if the program runs as a test. The benchmark then uses small sizes.
@@ -102,6 +100,15 @@ impl Options {
     /// Returns `true` if the options select the case `name`.
     #[must_use]
     pub fn includes(&self, name: &str) -> bool {
-        name.contains(&self.filter)
+        name.contains(&self.case)
     }
+}
+
+/// Returns the parts of the benchmark's name and of the case's name in the program's first argument, which is
+/// `BENCHMARK` or `BENCHMARK/CASE`. A missing part is empty.
+#[must_use]
+pub fn selection() -> (String, String) {
+    let first = std::env::args().nth(1).filter(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let (benchmark, case) = first.split_once('/').unwrap_or((&first, ""));
+    (benchmark.to_owned(), case.to_owned())
 }

@@ -81,12 +81,15 @@ impl Run {
 
 impl Measured {
     /// Formats the result as one line, which the parent process parses.
-    pub(super) fn write(&self) -> String {
+    #[must_use]
+    pub fn write(&self) -> String {
         let Self { runs_a_second, cpu_ms, peak_bytes, heap_bytes, allocations } = self;
         format!("{runs_a_second} {cpu_ms} {peak_bytes} {heap_bytes} {allocations}")
     }
 
-    fn read(line: &str) -> Option<Self> {
+    /// Parses a line of [`write`](Self::write). Returns `None` if a number is missing.
+    #[must_use]
+    pub fn read(line: &str) -> Option<Self> {
         let mut numbers = line.split_ascii_whitespace().map(|word| word.parse().ok());
         let mut next = || numbers.next().flatten();
         Some(Self {
@@ -153,33 +156,4 @@ pub fn check_open_files(agents: usize) -> io::Result<()> {
          hard limit (`ulimit -H -n {needed}` as root, LimitNOFILE= of systemd, `--ulimit \
          nofile={needed}` of docker)"
     )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_written_is_read() {
-        let measured = Measured {
-            runs_a_second: 1.5,
-            cpu_ms: 0.25,
-            peak_bytes: 3.0,
-            heap_bytes: -4.0,
-            allocations: 5e9,
-        };
-        assert_eq!(Measured::read(&measured.write()), Some(measured));
-        assert_eq!(Measured::read("1 2 3 4"), None);
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn a_limit_that_is_too_low_is_told_with_what_to_raise() {
-        assert!(check_open_files(1).is_ok());
-        let most = usage::most_open_files().unwrap();
-        if most < usize::MAX - 100 {
-            let error = check_open_files(most).unwrap_err().to_string();
-            assert!(error.contains(&format!("nofile={}", most + 100)), "{error}");
-        }
-    }
 }

@@ -3,7 +3,6 @@
 //! ```sh
 //! cargo run -p neuron-mcp --example mcp_server                     # stdio, normally started by a client
 //! cargo run -p neuron-mcp --example mcp_server -- 127.0.0.1:8080   # http://127.0.0.1:8080/mcp
-//! cargo run -p neuron-mcp --example mcp_client -- http://127.0.0.1:8080/mcp
 //! ```
 //!
 //! Over stdio the server ends when its client closes the connection. Ctrl-C shuts the server down in both modes, and

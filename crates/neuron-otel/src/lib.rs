@@ -82,8 +82,11 @@
 //! (`rustls::crypto::ring::default_provider().install_default()`). The exporter requires it, and a library should not
 //! choose one for the program.
 //!
-//! The examples `telemetry` (OTLP to a collector) and `tree` (a tree in the terminal, without a collector) are complete
-//! programs.
+//! A log beside the traces needs a filter of its own, so that it does not reduce the traces. With the filter
+//! `info,neuron_otel=off`, the log does not repeat the attributes of the agent's spans.
+//!
+//! `cargo run -p neuron-otel --example tree` prints a trace as a tree in the terminal, without a collector. `cargo run
+//! -p neuron-examples -- telemetry_otlp` sends traces and metrics to a collector.
 //!
 //! | variable | effect |
 //! |---|---|

@@ -84,7 +84,7 @@ use clocks::Clocks;
 /// # }
 /// ```
 ///
-/// For a longer example run `RUST_LOG=debug cargo run -p neuron-runtime --example tracing_hook`.
+/// For a longer example run `cargo run -p neuron-examples -- tracing_log`.
 #[derive(Debug, Clone, Default)]
 pub struct TracingHook {
     /// Maximum number of characters of a text. `None` if texts are not logged.

@@ -31,7 +31,8 @@
 //! # }
 //! ```
 //!
-//! For a team of agents that work concurrently, run `cargo run -p neuron-subagent --example research_team`.
+//! For a team of agents, run `cargo run -p neuron-examples -- sub_agents`. For agents that work concurrently, run
+//! `cargo run -p neuron-examples -- sub_agents_only`.
 //!
 //! # Parts of a sub-agent
 //!

@@ -48,7 +48,6 @@ fn cargo_run_commands_name_programs_that_the_tests_run() {
                 (package.name == "neuron-examples" && is_listed)
                     || (package.runs_examples()
                         && is_program(package, "example", value("--example")))
-                    || package.name == "neuron-fuzz-properties"
             });
             if !runs {
                 problems.push(format!("{page}: no test runs `cargo run {}`", words.join(" ")));

@@ -1,0 +1,5 @@
+//! Tests the properties on valid and on broken inputs.
+
+mod mutation;
+mod regressions;
+mod smoke;
