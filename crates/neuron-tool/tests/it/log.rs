@@ -1,8 +1,6 @@
 //! Tests of the warnings that a registry logs.
-//!
-//! The tests are in a separate binary, because `tracing` caches for the whole process which events are enabled.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture};
@@ -68,10 +66,22 @@ impl tracing::Subscriber for Warnings {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
+/// Runs `work`, and returns its result and the warnings that it logs.
+fn logged<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+    // tracing caches for each callsite whether any dispatcher is interested. With only one dispatcher in the process, a
+    // thread without a subscriber that reaches a callsite first disables the callsite for all threads. A second
+    // dispatcher prevents this.
+    static ANOTHER: OnceLock<tracing::Dispatch> = OnceLock::new();
+    ANOTHER.get_or_init(|| tracing::Dispatch::new(Warnings::default()));
+    let warnings = Warnings::default();
+    let result = tracing::subscriber::with_default(warnings.clone(), work);
+    let lines = warnings.0.lock().unwrap().clone();
+    (result, lines)
+}
+
 #[test]
 fn replacement_is_logged_and_first_registration_is_not() {
-    let warnings = Warnings::default();
-    tracing::subscriber::with_default(warnings.clone(), || {
+    let ((), warnings) = logged(|| {
         let mut tools = registry(["a", "b"]);
         tools.try_register_dyn(Arc::new(Named("a"))).unwrap_err();
         tools.remove("a");
@@ -80,17 +90,16 @@ fn replacement_is_logged_and_first_registration_is_not() {
         tools.register_dyn(Arc::new(Named("b")));
     });
     assert_eq!(
-        *warnings.0.lock().unwrap(),
+        warnings,
         [r#"message=a tool with this name was registered before; it is replaced tool="b" "#]
     );
 }
 
 #[test]
 fn invalid_name_is_logged_and_registered() {
-    let warnings = Warnings::default();
-    let tools = tracing::subscriber::with_default(warnings.clone(), || registry(["a.b", "a-B_9"]));
+    let (tools, warnings) = logged(|| registry(["a.b", "a-B_9"]));
     assert_eq!(tools.names().collect::<Vec<_>>(), ["a.b", "a-B_9"]);
     let text = "message=not every vendor takes this name: it has 1 to 64 ASCII letters, digits, `_` \
                 or `-` tool=\"a.b\" ";
-    assert_eq!(*warnings.0.lock().unwrap(), [text]);
+    assert_eq!(warnings, [text]);
 }
