@@ -4,7 +4,7 @@ use neuron_testing::GeminiServer;
 use serde_json::{Value, json};
 
 use super::{EMBED, GENERATE, HEADERS, STREAM, ask, post, start};
-use crate::http::{Answer, Client, exchange};
+use crate::servers::http::{Answer, Client, exchange};
 
 const VERTEX: &str = "POST /v1beta1/projects/p/locations/global/publishers/google/models/\
                       gemini-3.8-flash:generateContent";

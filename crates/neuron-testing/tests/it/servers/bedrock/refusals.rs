@@ -4,7 +4,7 @@ use neuron_testing::BedrockServer;
 use serde_json::{Value, json};
 
 use super::{CONVERSE, HEADERS, ask, post, start};
-use crate::http::{Answer, Client, exchange};
+use crate::servers::http::{Answer, Client, exchange};
 
 /// Returns the status, the exception and the message of an error.
 fn error_of(answer: &Answer) -> (u16, String, String) {

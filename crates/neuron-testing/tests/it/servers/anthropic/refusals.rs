@@ -6,9 +6,9 @@ use neuron_testing::{AnthropicServer, ServerReply};
 use neuron_types::ProviderError;
 use serde_json::{Value, json};
 
-use crate::anthropic::client::{HEADERS, MESSAGES, ask, post};
-use crate::anthropic::start;
-use crate::http::{Answer, Client};
+use crate::servers::anthropic::client::{HEADERS, MESSAGES, ask, post};
+use crate::servers::anthropic::start;
+use crate::servers::http::{Answer, Client};
 
 /// Asserts that a response is an error with this status, type and message in Anthropic's format.
 #[track_caller]

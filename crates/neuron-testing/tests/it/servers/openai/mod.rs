@@ -10,7 +10,7 @@ use neuron_testing::{OpenAiServer, ServerReply};
 use neuron_types::{CompletionResponse, ContentBlock, Message, Role, StopReason, TokenUsage};
 use serde_json::{Value, json};
 
-use crate::http::{Answer, exchange};
+use crate::servers::http::{Answer, exchange};
 
 pub(crate) const HEADERS: &[(&str, &str)] =
     &[("authorization", "Bearer test-key"), ("content-type", "application/json")];

@@ -5,9 +5,9 @@ use neuron_testing::{AnthropicServer, Reply, Wire};
 use neuron_types::{ContentBlock, StopReason, ToolCall};
 use serde_json::{Value, json};
 
-use crate::anthropic::client::{ask, post};
-use crate::anthropic::refusals::check_refused;
-use crate::anthropic::{response, start, streamed};
+use crate::servers::anthropic::client::{ask, post};
+use crate::servers::anthropic::refusals::check_refused;
+use crate::servers::anthropic::{response, start, streamed};
 
 #[tokio::test]
 async fn message_without_stream_returns_one_body() {

@@ -5,9 +5,9 @@ use neuron_testing::{AnthropicServer, Reply, ServerReply, Wire};
 use neuron_types::{ContentBlock, ProviderError};
 use serde_json::{Value, json};
 
-use crate::anthropic::client::{HEADERS, MESSAGES, ask, post};
-use crate::anthropic::{response, start, streamed};
-use crate::http::Client;
+use crate::servers::anthropic::client::{HEADERS, MESSAGES, ask, post};
+use crate::servers::anthropic::{response, start, streamed};
+use crate::servers::http::Client;
 
 #[tokio::test]
 async fn network_error_closes_the_connection() {

@@ -7,7 +7,7 @@ use neuron_types::ProviderError;
 use serde_json::{Value, json};
 
 use super::{CHAT, EMBEDDINGS, RESPONSES, ask, post, start};
-use crate::http::{Answer, Client, exchange};
+use crate::servers::http::{Answer, Client, exchange};
 
 #[track_caller]
 fn check_refused(answer: &Answer, status: u16, code: Value, message: &str) {

@@ -10,7 +10,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use crate::http::{Answer, Client, exchange};
+use crate::servers::http::{Answer, Client, exchange};
 
 const CHAT: &str = "POST /api/chat";
 const EMBED: &str = "POST /api/embed";

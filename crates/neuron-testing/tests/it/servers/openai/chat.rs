@@ -6,7 +6,7 @@ use neuron_types::{CompletionResponse, ContentBlock, ProviderError, StopReason, 
 use serde_json::{Value, json};
 
 use super::{CHAT, call, post, raw, response, start, thinking};
-use crate::http::Answer;
+use crate::servers::http::Answer;
 
 /// Returns the JSON of every event. Asserts that no event has a name, and that the last event is `[DONE]`.
 fn chunks(answer: &Answer) -> Vec<Value> {

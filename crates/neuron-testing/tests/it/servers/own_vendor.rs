@@ -5,7 +5,7 @@ use neuron_testing::{RecordedRequest, Reply, ServerReply, Wire};
 use neuron_types::{EmbeddingResponse, ProviderError};
 use serde_json::{Value, json};
 
-use crate::http::{self, exchange};
+use crate::servers::http::{self, exchange};
 
 /// A vendor that sends the plain text of a response. A streamed response has one word per line.
 #[derive(Debug, Default)]

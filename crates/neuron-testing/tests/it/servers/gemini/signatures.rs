@@ -5,7 +5,7 @@ use neuron_types::{CompletionResponse, ContentBlock};
 use serde_json::{Value, json};
 
 use super::{GENERATE, HEADERS, STREAM, ask, call, chunks, parts, post, response, start};
-use crate::http::exchange;
+use crate::servers::http::exchange;
 
 const OLD: &str = "POST /v1beta/models/gemini-2.5-flash:generateContent";
 

@@ -11,7 +11,7 @@ use neuron_types::{
 use serde_json::{Value, json};
 
 use super::{CONVERSE, HEADERS, STREAM, ask, blocks, events, post, response, start};
-use crate::http::exchange;
+use crate::servers::http::exchange;
 
 fn route(endpoint: &str) -> Route {
     Route::parse(endpoint.strip_prefix("POST ").unwrap()).unwrap()

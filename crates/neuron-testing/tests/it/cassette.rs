@@ -574,7 +574,9 @@ async fn variable_sets_the_mode() {
     let (_folder, path) = folder();
     let run = |mode: Option<&str>| {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["variable_sets_the_mode", "--exact", "--nocapture"]).env(CHILD, &path);
+        command
+            .args(["cassette::variable_sets_the_mode", "--exact", "--nocapture"])
+            .env(CHILD, &path);
         match mode {
             Some(mode) => command.env("NEURON_CASSETTES", mode),
             None => command.env_remove("NEURON_CASSETTES"),

@@ -8,7 +8,7 @@ use neuron_testing::{GeminiServer, ServerReply};
 use neuron_types::{CompletionResponse, ContentBlock, Message, Role, StopReason, TokenUsage};
 use serde_json::{Value, json};
 
-use crate::http::{Answer, exchange};
+use crate::servers::http::{Answer, exchange};
 
 pub(crate) const HEADERS: &[(&str, &str)] =
     &[("x-goog-api-key", "test-key"), ("content-type", "application/json")];

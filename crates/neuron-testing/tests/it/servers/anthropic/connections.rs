@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use neuron_testing::{AnthropicServer, Reply};
 
-use crate::anthropic::client::{HEADERS, MESSAGES, ask, post};
-use crate::anthropic::start;
-use crate::http::Client;
+use crate::servers::anthropic::client::{HEADERS, MESSAGES, ask, post};
+use crate::servers::anthropic::start;
+use crate::servers::http::Client;
 
 /// Sends a request, reads `lines_before` lines, disconnects, and checks that the server counts the disconnect.
 async fn check_disconnect(reply: Reply, stream: bool, lines_before: usize) {

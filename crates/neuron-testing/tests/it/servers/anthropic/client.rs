@@ -3,7 +3,7 @@
 use neuron_testing::AnthropicServer;
 use serde_json::{Value, json};
 
-use crate::http::{Answer, exchange};
+use crate::servers::http::{Answer, exchange};
 
 pub(crate) const HEADERS: &[(&str, &str)] = &[
     ("x-api-key", AnthropicServer::API_KEY),

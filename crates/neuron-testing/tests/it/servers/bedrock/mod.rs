@@ -9,7 +9,7 @@ use neuron_types::{CompletionResponse, ContentBlock, Message, Role, StopReason, 
 use serde_json::{Value, json};
 
 use self::frames::{Frame, frames_of};
-use crate::http::{Answer, exchange};
+use crate::servers::http::{Answer, exchange};
 
 pub(crate) const HEADERS: &[(&str, &str)] =
     &[("authorization", "Bearer test-key"), ("content-type", "application/json")];
