@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 
 use neuron_runtime::ProcessSandbox;
 
-use crate::support::{Folder, assert_refused, attempt, build, builder};
+use crate::sandbox::support::{Folder, assert_refused, attempt, build, builder};
 
 /// Asserts that a program in the sandbox can open no sockets except IP sockets. It must not reach servers with Unix
 /// sockets.

@@ -8,7 +8,7 @@ use neuron_runtime::{
 };
 use neuron_types::{Message, StorageError};
 
-use crate::temporary::{Temporary, as_version_1};
+use crate::sessions::temporary::{Temporary, as_version_1};
 
 fn session(id: &str) -> Session {
     let mut session = Session::new(id, ".".into());

@@ -2,7 +2,7 @@
 
 use neuron_runtime::{InMemorySessionStorage, Session, SessionStorage};
 
-crate::conforms!((InMemorySessionStorage::new(), ()));
+crate::sessions::conforms!((InMemorySessionStorage::new(), ()));
 
 #[tokio::test]
 async fn storage_conforms_on_one_thread() {

@@ -129,7 +129,7 @@ pub(crate) fn text(result: Result<ToolOutput, SandboxError>) -> String {
 /// Returns the command that runs the attack `what` in this test binary. The attack receives `args`.
 pub(crate) fn attack(what: &str, args: &[&str]) -> ToolCommand {
     ToolCommand::new(std::env::current_exe().unwrap())
-        .args(["attacker::attacker", "--exact", "--nocapture", "--test-threads=1"])
+        .args(["sandbox::attacker::attacker", "--exact", "--nocapture", "--test-threads=1"])
         .env("ATTACK", [&[what], args].concat().join("\n"))
 }
 

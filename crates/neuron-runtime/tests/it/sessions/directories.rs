@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use neuron_runtime::{FileSessionStorage, Session, SessionStorage};
 use neuron_types::{Message, StorageError};
 
-use crate::temporary::{Temporary, names};
+use crate::sessions::temporary::{Temporary, names};
 
 fn session(id: &str) -> Session {
     Session::new(id, ".".into())
@@ -125,7 +125,7 @@ async fn full_disk_keeps_the_old_session() {
     let status = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args(["directories::full_disk_keeps_the_old_session", "--exact", "--nocapture"])
+        .args(["sessions::directories::full_disk_keeps_the_old_session", "--exact", "--nocapture"])
         .env(PLACE, temporary.join("sessions"))
         .stdout(Stdio::null())
         .status()

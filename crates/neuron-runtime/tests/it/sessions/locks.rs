@@ -9,7 +9,7 @@ use neuron_runtime::{Session, SessionStorage, VersionedSessionStorage};
 use neuron_types::{Message, StorageError};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::temporary::{Temporary, names};
+use crate::sessions::temporary::{Temporary, names};
 
 /// Creates a runtime with a single blocking thread, which runs one task after another.
 fn runtime() -> Runtime {

@@ -3,7 +3,7 @@
 use neuron_conformance::session::kill;
 use neuron_runtime::FileSessionStorage;
 
-use crate::temporary::Temporary;
+use crate::sessions::temporary::Temporary;
 
 async fn place() -> (String, Temporary) {
     let temporary = Temporary::new();
@@ -16,15 +16,15 @@ async fn open(place: String) -> FileSessionStorage {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_it_saves() {
-    println!("{:?}", kill::check_saves("killed::while_it_saves", place, open).await);
+    println!("{:?}", kill::check_saves("sessions::killed::while_it_saves", place, open).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_it_updates() {
-    println!("{:?}", kill::check_updates("killed::while_it_updates", place, open).await);
+    println!("{:?}", kill::check_updates("sessions::killed::while_it_updates", place, open).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_it_appends() {
-    println!("{:?}", kill::check_appends("killed::while_it_appends", place, open).await);
+    println!("{:?}", kill::check_appends("sessions::killed::while_it_appends", place, open).await);
 }

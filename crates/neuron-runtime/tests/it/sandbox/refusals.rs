@@ -10,7 +10,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Runs, build, builder, run, shell};
+use crate::sandbox::support::{Folder, Runs, build, builder, run, shell};
 
 /// A tool whose code runs in this process.
 struct InProcess;

@@ -7,7 +7,7 @@ use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_runtime::{FileSessionStorage, Session, SessionStorage, VersionedSessionStorage};
 use neuron_types::{Message, StorageError};
 
-use crate::temporary::Temporary;
+use crate::sessions::temporary::Temporary;
 
 /// Number of messages that each process adds.
 const MESSAGES: usize = 40;
@@ -49,7 +49,7 @@ async fn concurrent_appends_lose_no_message() {
         .map(|name| {
             let place = temporary.join("sessions");
             ChildProcess::start(
-                "processes::concurrent_appends_lose_no_message",
+                "sessions::processes::concurrent_appends_lose_no_message",
                 &format!("{name} {}", place.display()),
             )
         })

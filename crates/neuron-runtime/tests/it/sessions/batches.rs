@@ -10,7 +10,7 @@ use neuron_runtime::{
 use neuron_types::{Message, StorageError};
 use proptest::prelude::*;
 
-use crate::temporary::Temporary;
+use crate::sessions::temporary::Temporary;
 
 /// Creates a session with one message and appends to it `batches` times. Returns the session and its revision after
 /// each write.

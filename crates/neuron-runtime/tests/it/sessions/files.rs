@@ -6,9 +6,9 @@ use futures_util::FutureExt;
 use neuron_runtime::{FileSessionStorage, Session, SessionStorage, VersionedSessionStorage};
 use neuron_types::{Message, StorageError};
 
-use crate::temporary::{Temporary, as_version_1, names};
+use crate::sessions::temporary::{Temporary, as_version_1, names};
 
-crate::conforms!({
+crate::sessions::conforms!({
     let temporary = Temporary::new();
     (temporary.storage(), temporary)
 });

@@ -1,5 +1,4 @@
 //! Tests of the process sandbox with programs that attack it, and with programs that must work in it.
-#![cfg(target_os = "linux")]
 
 mod attacker;
 mod ends;

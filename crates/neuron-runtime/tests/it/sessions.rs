@@ -14,7 +14,7 @@ mod trials;
 /// Defines a test for each part of the conformance suite of session storages. Each test creates a new storage.
 macro_rules! conforms {
     ($new:expr) => {
-        use $crate::conforms;
+        use $crate::sessions::conforms;
         neuron_conformance::session_parts!(conforms $new;);
 
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

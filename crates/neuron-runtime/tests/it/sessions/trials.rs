@@ -4,7 +4,7 @@ use neuron_conformance::random::from_env;
 use neuron_conformance::session::damage::check_damage;
 use neuron_runtime::FileSessionStorage;
 
-use crate::temporary::Temporary;
+use crate::sessions::temporary::Temporary;
 
 #[tokio::test]
 async fn random_damage_never_restores_an_earlier_state() {
