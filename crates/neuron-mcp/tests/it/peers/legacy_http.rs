@@ -7,12 +7,12 @@ use std::time::Duration;
 use neuron_mcp::{HttpConfig, McpClient};
 use serde_json::json;
 
-use crate::support::{PythonServer, builder, text};
+use crate::peers::support::{PythonServer, builder, text};
 
 /// Starts the server of the Python SDK. Returns `None` if no Python with the SDK is available, so that the test is
 /// skipped.
 fn start_or_skip() -> Option<PythonServer> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/python/sse_server.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/python/sse_server.py");
     PythonServer::or_skip(script, &[])
 }
 

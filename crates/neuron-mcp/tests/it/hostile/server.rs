@@ -8,7 +8,7 @@ use neuron_mcp::{McpClient, McpClientBuilder, McpError, McpVersion, StdioConfig}
 
 pub(crate) use self::behaviours::FLOOD;
 pub(crate) use self::wire::Wire;
-use crate::alone::LIMIT;
+use crate::hostile::alone::LIMIT;
 
 /// Environment variable with the name of a behaviour. Makes the test binary run as a server with this behaviour.
 const BEHAVIOUR: &str = "HOSTILE_SERVER";
@@ -31,7 +31,7 @@ pub(crate) fn program(behaviour: &str) -> StdioConfig {
 /// The server writes its messages to descriptor 3, which is the pipe to the client. The standard output of the test
 /// binary is discarded, because the test harness prints to it.
 pub(crate) fn shell(before: &str, behaviour: &str) -> StdioConfig {
-    let start = r#"exec "$0" server::serve --exact --nocapture 3>&1 >/dev/null"#;
+    let start = r#"exec "$0" hostile::server::serve --exact --nocapture 3>&1 >/dev/null"#;
     let test = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
     StdioConfig {
         command: "sh".to_owned(),

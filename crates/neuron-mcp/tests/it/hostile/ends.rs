@@ -6,8 +6,8 @@ use neuron_mcp::{McpError, McpEvent, McpTimeout};
 use serde_json::{Map, json};
 use tokio::time::Instant;
 
-use crate::alone::LIMIT;
-use crate::server::{call, call_after_the_end, client, connect, program, shell};
+use crate::hostile::alone::LIMIT;
+use crate::hostile::server::{call, call_after_the_end, client, connect, program, shell};
 
 /// Maximum time of a test with short timeouts, including the start of the server on a loaded machine.
 const SOON: Duration = Duration::from_secs(40);

@@ -8,8 +8,8 @@ use neuron_mcp::{HttpConfig, McpClient, McpError, McpTimeout};
 use tokio::time::Instant;
 
 use self::server::HttpServer;
-use crate::alone::{alone, assert_peak_below};
-use crate::server::{call, client};
+use crate::hostile::alone::{alone, assert_peak_below};
+use crate::hostile::server::{call, client};
 
 async fn connect(server: &HttpServer) -> McpClient {
     client().connect_http(config(server)).await.unwrap()
@@ -30,7 +30,7 @@ async fn check(client: &McpClient, tool: &str) -> String {
 
 #[test]
 fn huge_result_is_an_error_with_bounded_memory() {
-    alone("http::huge_result_is_an_error_with_bounded_memory", &[], async {
+    alone("hostile::http::huge_result_is_an_error_with_bounded_memory", &[], async {
         let server = HttpServer::start().await;
         let client = connect(&server).await;
         for tool in ["huge", "huge event", "huge refusal"] {
@@ -84,7 +84,7 @@ async fn silent_server_fails_after_the_connect_timeout() {
 
 #[test]
 fn event_flood_does_not_block_calls_with_bounded_memory() {
-    alone("http::event_flood_does_not_block_calls_with_bounded_memory", &[], async {
+    alone("hostile::http::event_flood_does_not_block_calls_with_bounded_memory", &[], async {
         let server = HttpServer::start().await;
         let client = connect(&server).await;
         let (flooded, between) = tokio::join!(call(&client, "flood"), call(&client, "fine"));

@@ -108,7 +108,7 @@ fn told(suite: &Suite, url: &str, issuer: &str) -> Value {
     // The server `everything` depends on the SDK, so the SDK is installed next to this server.
     let server = Path::new(program.args.last().unwrap());
     let sdk = server.ancestors().nth(3).unwrap().join("sdk");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/authorization/client.mjs");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/authorization/client.mjs");
     let output =
         Command::new(program.program).arg(script).arg(sdk).args([url, issuer]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

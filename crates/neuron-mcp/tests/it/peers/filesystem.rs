@@ -6,7 +6,7 @@ use neuron_mcp::StdioConfig;
 use neuron_testkit::mcp::Suite;
 use serde_json::{Value, json};
 
-use crate::support::{builder, text};
+use crate::peers::support::{builder, text};
 
 #[tokio::test]
 async fn files_are_accessible_only_inside_the_allowed_folder() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use neuron_mcp::{HttpConfig, McpClient};
 
-use crate::alone::alone;
-use crate::server::{call, client, program};
+use crate::hostile::alone::alone;
+use crate::hostile::server::{call, client, program};
 
 /// Variables that are added to the environment of the client's process.
 const OURS: &[(&str, &str)] = &[
@@ -27,31 +27,35 @@ const HARMLESS: &[&str] = &[
 
 #[test]
 fn server_sees_only_harmless_and_configured_variables() {
-    alone("environment::server_sees_only_harmless_and_configured_variables", OURS, async {
-        let mut config = program("serves");
-        config.env.push(("GIVEN".to_owned(), "1".to_owned()));
-        config.env.push(("LANG".to_owned(), "given wins".to_owned()));
-        let client = client().connect_stdio(config).await.unwrap();
-        let seen = seen(&client).await;
-        for name in seen.keys() {
-            assert!(
-                HARMLESS.contains(&name.as_str())
-                    || name.starts_with("LC_")
-                    || ["GIVEN", "HOSTILE_SERVER"].contains(&name.as_str()),
-                "the server sees {name}"
-            );
-        }
-        assert!(!seen.values().any(|value| value.contains("secret")), "{seen:?}");
-        assert_eq!(seen["GIVEN"], "1");
-        assert_eq!(seen["LANG"], "given wins");
-        assert_eq!(seen["LC_TIME"], "de_DE.UTF-8");
-        assert_eq!(seen["PATH"], std::env::var("PATH").unwrap());
-    });
+    alone(
+        "hostile::environment::server_sees_only_harmless_and_configured_variables",
+        OURS,
+        async {
+            let mut config = program("serves");
+            config.env.push(("GIVEN".to_owned(), "1".to_owned()));
+            config.env.push(("LANG".to_owned(), "given wins".to_owned()));
+            let client = client().connect_stdio(config).await.unwrap();
+            let seen = seen(&client).await;
+            for name in seen.keys() {
+                assert!(
+                    HARMLESS.contains(&name.as_str())
+                        || name.starts_with("LC_")
+                        || ["GIVEN", "HOSTILE_SERVER"].contains(&name.as_str()),
+                    "the server sees {name}"
+                );
+            }
+            assert!(!seen.values().any(|value| value.contains("secret")), "{seen:?}");
+            assert_eq!(seen["GIVEN"], "1");
+            assert_eq!(seen["LANG"], "given wins");
+            assert_eq!(seen["LC_TIME"], "de_DE.UTF-8");
+            assert_eq!(seen["PATH"], std::env::var("PATH").unwrap());
+        },
+    );
 }
 
 #[test]
 fn inherited_variable_reaches_the_server() {
-    alone("environment::inherited_variable_reaches_the_server", OURS, async {
+    alone("hostile::environment::inherited_variable_reaches_the_server", OURS, async {
         let client = client()
             .inherit_env(["MY_SETTING", "NOT_SET"])
             .connect_stdio(program("serves"))
@@ -70,7 +74,7 @@ async fn seen(client: &neuron_mcp::McpClient) -> BTreeMap<String, String> {
 
 #[test]
 fn proxy_that_refuses_connections_is_named_without_credentials() {
-    let test = "environment::proxy_that_refuses_connections_is_named_without_credentials";
+    let test = "hostile::environment::proxy_that_refuses_connections_is_named_without_credentials";
     check_proxy_error(test, "127.0.0.1:9", "refused");
 }
 
@@ -80,7 +84,7 @@ fn proxy_that_refuses_connections_is_named_without_credentials() {
 fn proxy_that_is_silent_is_named_without_credentials() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    let test = "environment::proxy_that_is_silent_is_named_without_credentials";
+    let test = "hostile::environment::proxy_that_is_silent_is_named_without_credentials";
     check_proxy_error(test, &address, "no answer");
 }
 

@@ -15,7 +15,7 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{ContentBlock, ContentItem, ProgressReporter, ToolContext};
 use serde_json::{Value, json};
 
-use crate::support::{PythonServer, builder, text};
+use crate::peers::support::{PythonServer, builder, text};
 
 #[tokio::test]
 async fn knowledge_graph_of_an_agent_is_stored_and_found_again() {
@@ -118,7 +118,7 @@ async fn every_feature_of_fastmcp_works_over_http() {
 }
 
 const FASTMCP_SERVER: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/python/fastmcp_server.py");
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/python/fastmcp_server.py");
 
 /// An elicitation handler that fills in each form, and records the message and the field names of the form.
 #[derive(Debug, Clone, Default)]

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use neuron_testkit::mcp::Suite;
 
-use crate::report::{End, assert_conforms};
+use crate::conformance::report::{End, assert_conforms};
 
 /// Timeout of a scenario, in milliseconds. Long, because many scenarios run concurrently.
 const TIMEOUT: &str = "180000";
@@ -41,7 +41,11 @@ fn conforms_to(revision: &str) {
     // filter, which matches no test.
     let program = std::env::current_exe().unwrap();
     let program = program.to_str().unwrap();
-    judge(&suite, revision, &format!("'{program}' --exact client::fixture::scenario --nocapture"));
+    judge(
+        &suite,
+        revision,
+        &format!("'{program}' --exact conformance::client::fixture::scenario --nocapture"),
+    );
 }
 
 /// Runs the client scenarios of a protocol version (`revision`) with the command `client`. Panics unless every required

@@ -3,7 +3,6 @@
 //! - It returns a clear error or continues.
 //! - Every operation ends within its time limit.
 //! - Its memory stays bounded.
-#![cfg(unix)]
 
 mod agent;
 mod alone;

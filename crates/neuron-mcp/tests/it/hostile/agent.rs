@@ -11,7 +11,7 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{ContentBlock, Message, ToolDefinition};
 use serde_json::json;
 
-use crate::server::{client, connect, program};
+use crate::hostile::server::{client, connect, program};
 
 /// Returns a registry with a bridge to each of these tools. The server need not have the tools.
 fn registry(client: McpClient, tools: &[&str]) -> ToolRegistry {

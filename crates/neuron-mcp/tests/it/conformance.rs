@@ -1,5 +1,4 @@
 //! Tests of the client and the server with the official MCP conformance suite.
-#![cfg(unix)]
 
 #[cfg(feature = "oauth")]
 mod client;

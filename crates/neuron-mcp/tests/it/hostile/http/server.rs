@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use crate::server::Wire;
+use crate::hostile::server::Wire;
 
 /// A hostile HTTP server on a free port of 127.0.0.1. Stops when dropped.
 pub(super) struct HttpServer {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuron_mcp::McpClient;
 
-use crate::server::{call, call_after_the_end, client, connect, program};
+use crate::hostile::server::{call, call_after_the_end, client, connect, program};
 
 /// Asserts that a call of the tool `tool` fails with an error that contains `words`, and that the next call succeeds.
 async fn check(client: &McpClient, tool: &str, words: &str) {

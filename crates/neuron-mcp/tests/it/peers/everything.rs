@@ -17,7 +17,7 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{ContentBlock, ContentItem, ImageSource, ProgressReporter, ToolContext};
 use serde_json::{Value, json};
 
-use crate::support;
+use crate::peers::support;
 
 /// An environment variable of the test process, with its value. The server must not inherit the variable.
 const SECRET: (&str, &str) = ("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"));

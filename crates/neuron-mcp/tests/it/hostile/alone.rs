@@ -13,8 +13,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs `work` in a child process that runs no other test. Panics if `work` fails or takes longer than [`LIMIT`].
 ///
-/// `test` is the full name of the calling test, such as `sizes::name`. `environment` contains additional environment
-/// variables for the child process.
+/// `test` is the full name of the calling test, such as `hostile::sizes::name`. `environment` contains additional
+/// environment variables for the child process.
 pub(crate) fn alone(test: &str, environment: &[(&str, &str)], work: impl Future<Output = ()>) {
     if std::env::var(ALONE).is_ok_and(|name| name == test) {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

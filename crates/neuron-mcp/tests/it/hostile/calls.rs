@@ -2,7 +2,7 @@
 
 use neuron_mcp::{McpError, McpLimitExceeded};
 
-use crate::server::{call, client, connect, program};
+use crate::hostile::server::{call, client, connect, program};
 
 #[tokio::test]
 async fn second_response_to_a_request_is_ignored() {

@@ -10,7 +10,7 @@ use neuron_mcp::{HttpServerConfig, McpServer};
 use neuron_testkit::mcp::Suite;
 use neuron_tool::ToolRegistry;
 
-use crate::report::{End, assert_conforms};
+use crate::conformance::report::{End, assert_conforms};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conforms_to_2025_11_25() {

@@ -1,5 +1,4 @@
 //! Tests of the client with servers of other projects, and of the server with clients of other projects.
-#![cfg(unix)]
 
 mod authorization;
 mod clients;

@@ -102,7 +102,8 @@ fn over_stdio(client: Client) {
     };
     // The test harness writes to standard output first, so the server writes to another descriptor. Node.js connects
     // its child processes by sockets, which cannot be opened by their path, so `cat` provides a pipe.
-    let shell = r#"{ "$0" --exact clients::serves_over_stdio --nocapture 3>&1 >/dev/null; } | cat"#;
+    let shell =
+        r#"{ "$0" --exact peers::clients::serves_over_stdio --nocapture 3>&1 >/dev/null; } | cat"#;
     let program = std::env::current_exe().unwrap();
     let server = json!({
         "command": "/bin/sh",
@@ -142,7 +143,7 @@ impl Client {
     /// Returns the command that runs the client program. The caller must add one argument, the URL or the command of
     /// the server as JSON. Returns `None` if the program is not available on this machine.
     fn command(self) -> Option<Command> {
-        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers"));
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers"));
         match self {
             Self::Python { script, mode } => {
                 let mut command = Command::new(python_or_skip()?);
