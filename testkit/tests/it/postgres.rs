@@ -1,14 +1,14 @@
 //! Tests of the PostgreSQL server. The server must keep committed data, and must end when its owner ends.
-#![cfg(unix)]
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use neuron_testkit::postgres::PostgresServer;
+
+use super::entries;
 
 /// Environment variable that is set in the child process of a test.
 const CHILD: &str = "NEURON_POSTGRES_TEST_CHILD";
@@ -56,7 +56,7 @@ fn server_ends_if_its_process_is_killed() {
     let _mode = Command::new("chmod").arg("777").arg(&folder).status().unwrap();
 
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "server_ends_if_its_process_is_killed", "--nocapture"])
+        .args(["--exact", "postgres::server_ends_if_its_process_is_killed", "--nocapture"])
         .env(CHILD, "1")
         .env("TMPDIR", &folder)
         .stdout(Stdio::piped())
@@ -91,8 +91,4 @@ fn child() {
 
 fn listens(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_ok()
-}
-
-fn entries(folder: &PathBuf) -> Vec<PathBuf> {
-    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }

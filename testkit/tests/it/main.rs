@@ -1,9 +1,10 @@
-//! Tests of the servers of the durable engines and of MCP. A server must keep its data, must not affect other
+//! Tests of the servers of PostgreSQL, the durable engines and MCP. A server must keep its data, must not affect other
 //! processes, and must end when its owner ends.
 #![cfg(unix)]
 
 mod finding;
 mod mcp;
+mod postgres;
 mod restate;
 mod temporal;
 
