@@ -95,10 +95,11 @@ async fn directory() -> (String, TempDir) {
 
 #[tokio::test]
 async fn atomic_storage_passes() {
-    let killed = kill::check_saves("killed::atomic_storage_passes", directory, async |place| {
-        Files(place.into(), Writing::Atomic)
-    })
-    .await;
+    let killed =
+        kill::check_saves("sessions::killed::atomic_storage_passes", directory, async |place| {
+            Files(place.into(), Writing::Atomic)
+        })
+        .await;
     assert_eq!(killed.rounds, killed.old + killed.new);
     assert!(killed.rounds > 0);
 }
@@ -108,9 +109,11 @@ async fn atomic_storage_passes() {
 async fn check_saves_catches_a_torn_write() {
     // A single check may not kill the process during a write, so the check is repeated.
     for _ in 0..20 {
-        kill::check_saves("killed::check_saves_catches_a_torn_write", directory, async |place| {
-            Files(place.into(), Writing::InPlace)
-        })
+        kill::check_saves(
+            "sessions::killed::check_saves_catches_a_torn_write",
+            directory,
+            async |place| Files(place.into(), Writing::InPlace),
+        )
         .await;
     }
 }
@@ -119,9 +122,11 @@ async fn check_saves_catches_a_torn_write() {
 #[should_panic(expected = "was the last to finish")]
 async fn check_saves_catches_a_late_write() {
     for _ in 0..20 {
-        kill::check_saves("killed::check_saves_catches_a_late_write", directory, async |place| {
-            Files(place.into(), Writing::Later)
-        })
+        kill::check_saves(
+            "sessions::killed::check_saves_catches_a_late_write",
+            directory,
+            async |place| Files(place.into(), Writing::Later),
+        )
         .await;
     }
 }
@@ -129,7 +134,7 @@ async fn check_saves_catches_a_late_write() {
 #[tokio::test]
 #[should_panic(expected = "the process did not begin to write")]
 async fn check_saves_fails_for_an_unknown_test_name() {
-    kill::check_saves("killed::no_test_of_this_name", directory, async |place| {
+    kill::check_saves("sessions::killed::no_test_of_this_name", directory, async |place| {
         Files(place.into(), Writing::Atomic)
     })
     .await;

@@ -2,8 +2,10 @@
 //! the matching part.
 
 mod caught;
+mod effects;
 mod killed;
 mod reference;
+mod scenario;
 
 use neuron_conformance_durable::{LocalEngine, Verdict, check_durable_engine};
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::mutant::stream_of;
+use crate::provider::mutant::stream_of;
 
 #[derive(Debug)]
 pub(crate) struct PlainApi;
