@@ -1,6 +1,6 @@
 //! Compile tests. The programs in `pass` must compile and run. The programs in `fail` must be rejected with the errors
-//! in their `.stderr` files. To update these files, run `TRYBUILD=overwrite cargo test -p neuron-tool-macros --test
-//! compile`.
+//! in their `.stderr` files. To update these files, run `TRYBUILD=overwrite cargo test -p neuron-tool-macros --test it
+//! compile::`.
 
 use std::process::Command;
 
