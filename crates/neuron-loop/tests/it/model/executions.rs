@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 
 use neuron_types::{Message, PendingApproval, RunSnapshot, Start, TokenUsage};
 
-use crate::case::*;
-use crate::check::{
+use crate::model::case::*;
+use crate::model::check::{
     Checked, check_history, context, no_faults, no_scope_is_open, only_once, same, same_list,
     sorted,
 };
-use crate::drive::{self, Ended, Stop};
-use crate::parts::{self, Agent};
-use crate::world::{Journal, World};
+use crate::model::drive::{self, Ended, Stop};
+use crate::model::parts::{self, Agent};
+use crate::model::world::{Journal, World};
 
 /// The first words of events that occur in each execution. All other events are the same for any number of executions.
 const OF_EXECUTIONS: [&str; 4] = ["SessionStart", "RunStart", "RunEnd", "SessionEnd"];

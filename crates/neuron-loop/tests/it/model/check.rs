@@ -14,14 +14,14 @@ use neuron_types::{
     ToolContext, transcript,
 };
 
-use crate::case::*;
-use crate::drive::{self, Ended, Stop};
-use crate::executions;
-use crate::generator;
-use crate::parts::{self, Agent};
-use crate::reference::{self, Expected, Memory, written_by_loop};
-use crate::shared_budget;
-use crate::world::{Journal, Plan, World};
+use crate::model::case::*;
+use crate::model::drive::{self, Ended, Stop};
+use crate::model::executions;
+use crate::model::generator;
+use crate::model::parts::{self, Agent};
+use crate::model::reference::{self, Expected, Memory, written_by_loop};
+use crate::model::shared_budget;
+use crate::model::world::{Journal, Plan, World};
 
 pub(crate) type Checked<T = ()> = Result<T, String>;
 

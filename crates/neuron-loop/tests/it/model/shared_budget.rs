@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use neuron_loop::Budget;
 use neuron_types::{Money, PriceList, TokenUsage, UnknownPrice};
 
-use crate::case::*;
-use crate::check::{Checked, context, no_faults, no_scope_is_open, same};
-use crate::drive::{self, Ended, Stop};
-use crate::parts::{self, Agent};
-use crate::world::{Journal, World};
+use crate::model::case::*;
+use crate::model::check::{Checked, context, no_faults, no_scope_is_open, same};
+use crate::model::drive::{self, Ended, Stop};
+use crate::model::parts::{self, Agent};
+use crate::model::world::{Journal, World};
 
 /// The limits of a budget that two agents share. With `at_once` set, the agents run concurrently.
 #[derive(Debug, Clone)]

@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use neuron_loop::LoopError;
 use neuron_types::{StopReason, StreamEvent, ToolCall, ToolContext, ToolOutput};
 
-use crate::case::{Begin, Case, Place, Way};
 use crate::chat::Step;
-use crate::parts::Agent;
-use crate::world::{PLANNED, World};
+use crate::model::case::{Begin, Case, Place, Way};
+use crate::model::parts::Agent;
+use crate::model::world::{PLANNED, World};
 
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,7 +11,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use crate::shared_budget::Shared;
+use crate::model::shared_budget::Shared;
 
 /// A test case.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::case::Place;
+use crate::model::case::Place;
 
 /// The message of a planned panic.
 pub(crate) const PLANNED: &str = "a planned panic";

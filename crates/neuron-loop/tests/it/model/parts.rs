@@ -21,11 +21,11 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use crate::case::*;
 use crate::chat::Chat;
-use crate::generator::said;
-use crate::reference::written_by_loop;
-use crate::world::World;
+use crate::model::case::*;
+use crate::model::generator::said;
+use crate::model::reference::written_by_loop;
+use crate::model::world::World;
 
 /// Names of the tools.
 pub(crate) const TOOLS: [&str; 4] = ["act", "look", "raw", "solo"];
@@ -141,7 +141,7 @@ impl PermissionPolicy for Choosy {
         match Judgement::of(input, self.pauses) {
             Judgement::Deny => PermissionDecision::Deny("not this one".into()),
             Judgement::Ask => PermissionDecision::Ask("really?".into()),
-            Judgement::Panic => panic!("{}", crate::world::PLANNED),
+            Judgement::Panic => panic!("{}", crate::model::world::PLANNED),
             Judgement::Allow => PermissionDecision::Allow,
         }
     }
@@ -398,7 +398,7 @@ pub(crate) fn done(order: &Order) -> Result<ToolOutput, ToolError> {
     match order.deed.as_str() {
         "error" => Ok(ToolOutput::error(format!("bad {number}"))),
         "retry" => Err(ToolError::ModelRetry(format!("hint {number}"))),
-        "panic" => panic!("{}", crate::world::PLANNED),
+        "panic" => panic!("{}", crate::model::world::PLANNED),
         "empty" => Ok(ToolOutput::default()),
         "image" => {
             let source = ImageSource::Url { url: format!("https://example.com/{number}") };

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::case::PROVIDER_FAULTS;
+use crate::model::case::PROVIDER_FAULTS;
 
 /// Number of cases in which each situation occurred, by the name of the situation.
 #[derive(Debug, Default)]

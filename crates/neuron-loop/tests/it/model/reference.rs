@@ -12,12 +12,12 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-use crate::case::*;
-use crate::drive;
-use crate::parts::{
+use crate::model::case::*;
+use crate::model::drive;
+use crate::model::parts::{
     TOOLS, brief, context_line, deed, done, hides, kind, reason, reminders, reply, taken,
 };
-use crate::world::Counters;
+use crate::model::world::Counters;
 
 /// Maximum number of times in a row that a response is continued after the provider paused it.
 const MAX_PAUSES: usize = 16;

@@ -6,17 +6,14 @@
 //! It then interrupts the agent at a random point, and continues it.
 //!
 //! ```sh
-//! cargo test -p neuron-loop --test model                        # 10,000 cases
-//! MODEL_SEED=17 cargo test -p neuron-loop --test model          # one case, and what it is
-//! MODEL_CASES=1000000 cargo test -p neuron-loop --release --test model
-//! MODEL_FIRST=10000 cargo test -p neuron-loop --test model      # other cases
-//! MODEL_COVERAGE=1 cargo test -p neuron-loop --test model -- --nocapture   # what they were
+//! cargo test -p neuron-loop --test it model::                   # 10,000 cases
+//! MODEL_SEED=17 cargo test -p neuron-loop --test it model::     # one case, and what it is
+//! MODEL_CASES=1000000 cargo test -p neuron-loop --release --test it model::
+//! MODEL_FIRST=10000 cargo test -p neuron-loop --test it model:: # other cases
+//! MODEL_COVERAGE=1 cargo test -p neuron-loop --test it model:: -- --nocapture   # what they were
 //! ```
 
 mod case;
-#[path = "../it/chat.rs"]
-#[expect(dead_code, reason = "the other tests use more of it")]
-mod chat;
 mod check;
 mod coverage;
 mod drive;
@@ -32,7 +29,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::coverage::Coverage;
+use self::coverage::Coverage;
 
 /// Default number of cases.
 const CASES: u64 = 10_000;
@@ -92,7 +89,7 @@ fn try_all(first: u64, cases: u64) -> Coverage {
     if let Some((seed, fault)) = failure().take() {
         panic!(
             "case {seed}: {fault}\n\nto see it again:\n    \
-             MODEL_SEED={seed} cargo test -p neuron-loop --test model -- --nocapture\n"
+             MODEL_SEED={seed} cargo test -p neuron-loop --test it model:: -- --nocapture\n"
         );
     }
     coverage

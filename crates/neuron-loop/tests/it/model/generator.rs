@@ -4,9 +4,9 @@
 use neuron_types::{ContentBlock, ContentItem, Message, Role, StopReason, TokenUsage, UsageLimits};
 use serde_json::{Value, json};
 
-use crate::case::*;
-use crate::random::Random;
-use crate::shared_budget::Shared;
+use crate::model::case::*;
+use crate::model::random::Random;
+use crate::model::shared_budget::Shared;
 
 /// A number of messages that no conversation in these tests reaches. A strategy with this threshold never compacts.
 pub(crate) const NEVER: usize = 1_000;
