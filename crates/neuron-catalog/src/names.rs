@@ -5,7 +5,7 @@
 //! another price.
 
 /// Names of vendors in telemetry and in other libraries, and the names of the catalogue.
-const VENDORS: &[(&str, &str)] = &[
+pub(crate) const VENDORS: &[(&str, &str)] = &[
     ("amazon-bedrock", "bedrock"),
     ("aws", "bedrock"),
     ("aws.bedrock", "bedrock"),
