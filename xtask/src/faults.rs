@@ -1,6 +1,6 @@
 //! The command `cargo xtask faults`, which checks that tests of the agent loop find deliberate faults in its source.
 //!
-//! The command puts one fault at a time into a copy of the source. The test `crates/neuron-loop/tests/model`, which
+//! The command puts one fault at a time into a copy of the source. The test `crates/neuron-loop/tests/it/model`, which
 //! runs random cases, must then fail. If this test does not cover the faulty code, the list of faults names another
 //! test that must fail.
 //!
@@ -30,9 +30,12 @@ const SAMPLE: usize = 16;
 
 const LOOP: &str = "crates/neuron-loop/src/";
 
-const MODEL: &str = "crates/neuron-loop/tests/model/";
+const MODEL: &str = "crates/neuron-loop/tests/it/model/";
 
-const LIST: &str = "crates/neuron-loop/tests/model/faults.txt";
+const LIST: &str = "crates/neuron-loop/tests/it/model/faults.txt";
+
+/// The test of the model.
+const TEST: &str = "model::loop_matches_the_reference_under_any_interruption";
 
 /// Selects the faults in the list `faults.txt` that a run of `cargo xtask faults` tries.
 #[derive(Clone, Copy)]
@@ -50,7 +53,7 @@ pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
     let list = read(&process::root().join(LIST))?;
     let faults = select(parse(&list)?, selection)?;
     let copy = Copy::make(workspace::members()?.target_directory.join("faults"))?;
-    copy.build("model")?;
+    copy.build()?;
     let start = Instant::now();
     if let Verdict::Found(line) = copy.try_test(None, LIMIT)? {
         return Err(format!("the model fails without a fault: {line}"));
@@ -232,11 +235,9 @@ impl Copy {
 
     /// Builds and runs a test of `tests/it` in the copy. If `test` is `None`, runs the test `model`.
     fn try_test(&self, test: Option<&str>, limit: Duration) -> Result<Verdict, String> {
-        let mut program = process::program(self.build(test.map_or("model", |_| "it"))?);
+        let mut program = process::program(self.build()?);
         program.env("MODEL_CASES", CASES).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
-        if let Some(test) = test {
-            program.args(["--exact", test]);
-        }
+        program.args(["--exact", test.unwrap_or(TEST)]);
         match process::run_within(program, &self.folder.join("output.txt"), limit)? {
             process::Ending::Success(_) => Ok(Verdict::Missed),
             process::Ending::Failure(_, output) => {
@@ -248,11 +249,11 @@ impl Copy {
         }
     }
 
-    /// Builds the test target `tests` of the crate `neuron-loop`, and returns the path of the test program.
-    fn build(&self, tests: &str) -> Result<PathBuf, String> {
+    /// Builds the tests of the crate `neuron-loop`, and returns the path of the test program.
+    fn build(&self) -> Result<PathBuf, String> {
         let mut command =
             process::cargo(["test", "--quiet", "--offline", "--package", "neuron-loop"]);
-        command.args(["--test", tests, "--no-run"]);
+        command.args(["--test", "it", "--no-run"]);
         command.arg("--message-format=json-render-diagnostics");
         command.current_dir(&self.folder);
         // Debug information makes linking slow, and the program is linked once for each fault.

@@ -267,7 +267,7 @@ fn semver() -> Result<(), String> {
 /// Runs the randomised test `model` of the agent loop with a million cases. Every day runs other cases.
 fn model() -> Result<(), String> {
     let mut command = process::cargo(["test", "--release", "--package", "neuron-loop"]);
-    command.args(["--test", "model"]);
+    command.args(["--test", "it", "model::"]);
     let first = days_since_1970() * 1_000_000;
     command.env("MODEL_FIRST", first.to_string()).env("MODEL_CASES", "1000000");
     process::run(command)

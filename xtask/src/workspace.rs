@@ -59,6 +59,7 @@ pub(crate) struct Target {
     pub(crate) kind: Vec<String>,
     pub(crate) src_path: PathBuf,
     /// `false` if plain `cargo test` does not run the tests of the target.
+    #[cfg(test)]
     pub(crate) test: bool,
 }
 

@@ -137,23 +137,3 @@ impl fmt::Debug for SubAgentConfig {
             .finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use neuron_types::{CacheTtl, RequestSettings};
-
-    use super::*;
-
-    /// Before the field `cache` existed, the conversations of sub-agents had no cache breakpoint.
-    #[test]
-    fn conversations_have_a_cache_breakpoint_unless_disabled() {
-        let cache = |config: &SubAgentConfig| config.loop_config("a").request.cache;
-        let default = SubAgentConfig::default();
-        assert_eq!(cache(&default), Some(CacheControl::default()));
-        let hour = Some(CacheControl { ttl: Some(CacheTtl::OneHour) });
-        let request = RequestSettings { cache: hour, ..Default::default() };
-        let settings = LoopConfig { request, ..LoopConfig::default() };
-        assert_eq!(cache(&SubAgentConfig { settings, ..Default::default() }), hour);
-        assert_eq!(cache(&SubAgentConfig { cache: None, ..Default::default() }), None);
-    }
-}

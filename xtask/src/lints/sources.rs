@@ -1,12 +1,12 @@
-//! Checks that no source file or page contains an ignored test or example, and that source files begin with
-//! documentation.
+//! Checks that no source file or page contains an ignored test or example, that all unit tests run, and that source
+//! files begin with documentation.
 //!
 //! Clippy's lints for ignored tests do not check examples in documentation and tests that are ignored with a reason.
 
 use std::fs;
 
 use super::assert_none;
-use crate::{changes, process};
+use crate::{changes, process, workspace};
 
 /// The beginning of the attribute for an ignored test. The text is assembled from parts, so that the check does not
 /// find it in this file.
@@ -21,6 +21,31 @@ fn sources_open_with_their_documentation() {
     let problems = files().filter(is_undocumented);
     let problems: Vec<String> =
         problems.map(|(path, _)| format!("{path}: does not open with `//!`")).collect();
+    assert_none(&problems);
+}
+
+/// With `test = false` in the manifest, cargo links no program with the unit tests of a library or program, and they
+/// would never run.
+#[test]
+fn targets_that_are_not_tested_have_no_unit_tests() {
+    let files: Vec<(String, String)> = files().collect();
+    let mut problems = Vec::new();
+    for package in workspace::members().unwrap().packages {
+        for target in package.targets.iter().filter(|target| !target.test) {
+            let is_library = target.is("lib") || target.is("proc-macro");
+            let folder = target.src_path.parent().filter(|_| is_library);
+            let is_of_target = |path: &str| match folder {
+                Some(folder) => process::root().join(path).starts_with(folder),
+                None => target.is("bin") && process::root().join(path) == target.src_path,
+            };
+            for (path, text) in files.iter().filter(|(path, _)| is_of_target(path)) {
+                let is_test = |line: &str| matches!(line.trim(), "#[test]" | "#[cfg(test)]");
+                if text.lines().any(is_test) {
+                    problems.push(format!("{path}: has unit tests that never run"));
+                }
+            }
+        }
+    }
     assert_none(&problems);
 }
 

@@ -3,6 +3,7 @@
 mod budget;
 mod known_prices;
 mod list;
+mod names;
 mod own_prices;
 mod properties;
 mod routed_budget;

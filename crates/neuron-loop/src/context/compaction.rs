@@ -169,15 +169,3 @@ fn in_proportion(tokens: usize, new: usize, old: usize) -> usize {
         old => (tokens as f64 * (new as f64 / old as f64)).round() as usize,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn size_changes_in_proportion_to_its_estimate() {
-        assert_eq!(in_proportion(1_000, 50, 100), 500);
-        assert_eq!(in_proportion(1_000, 0, 100), 0);
-        assert_eq!(in_proportion(1_000, 7, 0), 7);
-    }
-}

@@ -196,30 +196,3 @@ fn size_after(usage: &TokenUsage) -> usize {
         None => usage.total_tokens(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use neuron_types::UsageIteration;
-
-    use super::*;
-
-    #[test]
-    fn the_last_pass_of_a_call_tells_the_size() {
-        let pass = |kind: &str, input_tokens, output_tokens| UsageIteration {
-            kind: kind.into(),
-            input_tokens,
-            output_tokens,
-            ..Default::default()
-        };
-        let usage = |iterations| TokenUsage {
-            input_tokens: 1_000,
-            output_tokens: 10,
-            iterations,
-            ..Default::default()
-        };
-        assert_eq!(size_after(&usage(None)), 1_010);
-        let compacted = pass("compaction", 900, 30);
-        assert_eq!(size_after(&usage(Some(vec![compacted.clone()]))), 30);
-        assert_eq!(size_after(&usage(Some(vec![compacted, pass("message", 40, 7)]))), 47);
-    }
-}

@@ -7,8 +7,9 @@ use neuron_context::{
 };
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ContextError, ContextStrategy, Message, RequestRef, TokenUsage, ToolContext, ToolDefinition,
-    ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+    ContextError, ContextStrategy, HookAction, HookError, HookEvent, Message, ObservabilityHook,
+    Operation, OperationKind, OperationScope, Outcome, RequestRef, TokenUsage, ToolContext,
+    ToolDefinition, ToolDyn, ToolError, ToolOutput, UsageIteration, WasmBoxedFuture,
 };
 use serde_json::json;
 
@@ -132,6 +133,114 @@ async fn reported_size_counts_and_later_messages_are_estimated() {
     assert_eq!(strategy.seen(), [110, 5_070 + 10, 5_070 + 30]);
     agent.run_text("and", &ctx).await.unwrap();
     assert_eq!(strategy.seen(), [6_030 + 10], "the next run knows it too");
+}
+
+/// A vendor that compacts the conversation itself reports the tokens of each pass of the call.
+#[tokio::test]
+async fn the_last_pass_of_a_call_tells_the_size() {
+    let pass = |kind: &str, input_tokens, output_tokens| UsageIteration {
+        kind: kind.into(),
+        input_tokens,
+        output_tokens,
+        ..Default::default()
+    };
+    let compacted = pass("compaction", 900, 30);
+    for (iterations, size) in [
+        (None, 1_010),
+        (Some(vec![compacted.clone()]), 30),
+        (Some(vec![compacted, pass("message", 40, 7)]), 47),
+    ] {
+        let strategy = Noting::new(usize::MAX, unchanged);
+        let usage = TokenUsage { iterations, ..usage(1_000, 10) };
+        let provider =
+            ScriptedProvider::new([calls([json!({})]).usage(usage), Reply::text("done")]);
+        let mut agent =
+            Chat::builder(provider, strategy.clone()).tools(registry(&Log::default())).build();
+        agent.run_text("go", &ToolContext::default()).await.unwrap();
+        assert_eq!(strategy.seen(), [110, size + 10]);
+    }
+}
+
+/// A context strategy that compacts a conversation of several messages to one. The estimate of several messages is
+/// `old`, and the estimate of one message is `new`.
+struct Estimating {
+    old: usize,
+    new: usize,
+}
+
+impl ContextStrategy for Estimating {
+    fn should_compact(&self, messages: &[Message], _: usize) -> bool {
+        messages.len() > 1
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        Ok(messages[..1].to_vec())
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        match messages.len() {
+            1 => self.new,
+            _ => self.old,
+        }
+    }
+
+    fn estimate_request(&self, request: RequestRef<'_>) -> usize {
+        self.token_estimate(request.messages)
+    }
+
+    fn counts_tokens(&self) -> bool {
+        true
+    }
+}
+
+/// Logs the size of the conversation after each compaction, even if the compaction has no effect.
+#[derive(Clone, Default)]
+struct Sizes(Log);
+
+impl ObservabilityHook for Sizes {
+    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+        Ok(HookAction::Continue)
+    }
+
+    fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
+        match operation.kind {
+            OperationKind::Compaction { old_tokens } => {
+                self.0.push(format!("from {old_tokens}"));
+                Some(Box::new(self.clone()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl OperationScope for Sizes {
+    fn around(&mut self, poll: &mut dyn FnMut()) {
+        poll();
+    }
+
+    fn end(self: Box<Self>, outcome: Outcome<'_>) {
+        if let Outcome::Compacted { new_tokens } = outcome {
+            self.0.push(format!("to {new_tokens}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn size_changes_in_proportion_to_its_estimate() {
+    for (new, old, size) in [(50, 100, 500), (0, 100, 0), (7, 0, 7)] {
+        // The tool result is estimated, so that the size is 1,000 before the compaction.
+        let first = calls([json!({})]).usage(usage(1_000 - new, 0));
+        let sizes = Sizes::default();
+        let mut agent = Chat::builder(
+            ScriptedProvider::new([first, Reply::text("done")]),
+            Estimating { old, new },
+        )
+        .tools(registry(&Log::default()))
+        .hook(sizes.clone())
+        .build();
+        agent.run_text("go", &ToolContext::default()).await.unwrap();
+        assert_eq!(sizes.0.lines(), ["from 1000".to_owned(), format!("to {size}")]);
+    }
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ mod hooks;
 mod journal;
 mod lifecycle;
 mod limits;
+mod model;
 mod money;
 mod overflow;
 mod pauses;

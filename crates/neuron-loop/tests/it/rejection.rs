@@ -4,7 +4,7 @@
 use std::pin::pin;
 
 use futures_util::{FutureExt, StreamExt};
-use neuron_loop::{LoopError, OnLimit};
+use neuron_loop::{Conversation, LoopError, OnLimit};
 use neuron_testing::Reply;
 use neuron_types::{
     ActivityOptions, ApprovalDecisions, BoxedLayer, BufferedDeltas, CompletionRequest,
@@ -613,6 +613,32 @@ impl ContextStrategy for Summarise {
 
     fn token_estimate(&self, messages: &[Message]) -> usize {
         messages.len()
+    }
+}
+
+/// The messages after the last response that no request has sent yet are new. The stored number of sent messages may be
+/// too large.
+#[tokio::test]
+async fn messages_after_the_last_answer_and_the_last_call_are_new() {
+    let history =
+        vec![user("a"), Message::assistant("b"), Message::system("c"), user("d"), user("e")];
+    let mut stored = serde_json::to_value(Conversation::from(history)).unwrap();
+    for (passed, new) in [
+        (0, "c|d|e"),
+        (1, "c|d|e"),
+        (2, "c|d|e"),
+        (3, "d|e"),
+        (4, "e"),
+        (5, ""),
+        (6, ""),
+        (usize::MAX, ""),
+    ] {
+        stored["tally"]["passed_messages"] = json!(passed);
+        let guard = Guard::default();
+        let mut agent = setup([Reply::text("f")]).builder.hook(guard.clone()).build();
+        agent.conversation = serde_json::from_value(stored.clone()).unwrap();
+        agent.continue_run(&ToolContext::default()).await.unwrap();
+        assert_eq!(guard.log.lines()[0], format!("checks {new}"), "{passed}");
     }
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use neuron_context::{
     ContextSection, InjectionTrigger, PersistentContext, SlidingWindowStrategy, SystemInjector,
 };
+use neuron_loop::Conversation;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    CacheControl, HookAction, HookError, HookEvent, InjectionPoint, Injector, Message,
-    ObservabilityHook, ProviderError, Role, SessionState, StopReason, SystemBlock, SystemPrompt,
-    ToolContext,
+    CacheControl, ContextError, ContextStrategy, HookAction, HookError, HookEvent, InjectionPoint,
+    Injector, Message, ObservabilityHook, ProviderError, Role, SessionState, StopReason,
+    SystemBlock, SystemPrompt, ToolContext,
 };
 use serde_json::json;
 
@@ -96,6 +97,44 @@ async fn injector_receives_the_session_state() {
     let mut agent = setup(["done"]).builder.injector(injector([rule])).build();
     agent.run_text("go", &ctx).await.unwrap();
     assert_eq!(marks(agent.messages()), ".(strict).", "the session that the caller gave");
+}
+
+/// A context strategy that compacts more than seven messages, and keeps all of them.
+struct KeepsAll;
+
+impl ContextStrategy for KeepsAll {
+    fn should_compact(&self, messages: &[Message], _: usize) -> bool {
+        messages.len() > 7
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        Ok(messages)
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        messages.len()
+    }
+}
+
+/// Pinned messages, and messages with the same text that the loop did not add, are no reminders.
+#[tokio::test]
+async fn newest_of_equal_reminders_stays() {
+    let system = |text: &str| match text.strip_suffix('!') {
+        Some(text) => Message::system(text).pinned(),
+        None => Message::system(text),
+    };
+    let mut messages = ["rules", "brief", "brief!", "rules", "brief"].map(system).to_vec();
+    let others = [Message::user("brief"), Message::assistant("brief"), Message::user("brief")];
+    messages.extend(others.clone());
+    let mut stored = serde_json::to_value(Conversation::from(messages)).unwrap();
+    stored["said"] = json!(["brief"]);
+    let mut agent = Chat::builder(ScriptedProvider::new(["done"]), KeepsAll).build();
+    agent.conversation = serde_json::from_value(stored).unwrap();
+    agent.continue_run(&ToolContext::default()).await.unwrap();
+    let mut kept = ["rules", "brief!", "rules", "brief"].map(system).to_vec();
+    kept.extend(others);
+    kept.push(Message::assistant("done"));
+    assert_eq!(agent.messages(), kept);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Tests of sub-agents and of the data that passes between them and their parent runs.
 
 mod approvals;
+mod cache;
 mod deferred;
 mod hooks;
 mod interrupted;

@@ -1,12 +1,14 @@
-//! Tests of the built-in middleware and of sandboxes, with the tools in `support`.
+//! Tests of the registry, its log, the built-in middleware and sandboxes.
 
 mod arguments;
 mod cache;
 mod deferred;
 mod limits;
+mod log;
 mod outputs;
 mod panics;
 mod permissions;
+mod registry;
 mod retries;
 mod sandboxes;
 mod secrets;

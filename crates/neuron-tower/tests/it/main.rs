@@ -7,6 +7,7 @@ mod cancellation;
 mod embedding;
 mod errors;
 mod limits;
+mod policy;
 mod retry;
 mod send;
 mod share;

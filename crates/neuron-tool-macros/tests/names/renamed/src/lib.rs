@@ -14,18 +14,3 @@ pub async fn add(a: i64, #[serde(default)] b: i64) -> Result<i64, Error> {
 pub fn register(registry: &mut ToolRegistry) {
     registry.register(AddTool);
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn macro_finds_the_renamed_crate() {
-        let mut registry = ToolRegistry::new();
-        register(&mut registry);
-        let input = r#"{ "a": 1 }"#.parse().unwrap();
-        let output = registry.execute("add", input, &Default::default()).await.unwrap();
-        assert_eq!(output.content[0].to_string(), "1");
-        assert_eq!(registry.definitions()[0].input_schema["required"][0], "a");
-    }
-}

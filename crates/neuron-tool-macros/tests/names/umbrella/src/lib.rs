@@ -46,4 +46,16 @@ mod tests {
             assert_eq!(output.content[0].to_string(), expected);
         }
     }
+
+    /// The tool is of a crate that renames `neuron-tool`.
+    #[tokio::test]
+    async fn macro_finds_the_renamed_crate() {
+        let mut registry = ToolRegistry::new();
+        neuron_tool_macros_renamed::register(&mut registry);
+        let input = r#"{ "a": 1 }"#.parse().unwrap();
+        let ctx = ToolContext::default();
+        let output = registry.execute("add", input, &ctx).await.unwrap();
+        assert_eq!(output.content[0].to_string(), "1");
+        assert_eq!(registry.definitions()[0].input_schema["required"][0], "a");
+    }
 }

@@ -1,7 +1,0 @@
-//! Tests of the client and the server with the official MCP conformance suite.
-#![cfg(unix)]
-
-#[cfg(feature = "oauth")]
-mod client;
-mod report;
-mod server;

@@ -1,0 +1,9 @@
+//! Tests of the client with servers of other projects, and of the server with clients of other projects.
+
+mod authorization;
+mod clients;
+mod everything;
+mod filesystem;
+mod legacy_http;
+mod servers;
+mod support;
