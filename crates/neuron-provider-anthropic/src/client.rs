@@ -1,13 +1,12 @@
 //! The client [`Anthropic`], its settings, and the HTTP headers of its requests.
 
-use std::future::Future;
 use std::time::Duration;
 
 use neuron_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use neuron_http::{AnswerStream, Endpoint, HttpClient, Rejection, Reply, Secret, header_value};
 use neuron_types::{
     CacheControl, CompletionResponse, ForcedCalls, Provider, ProviderError, ProviderInfo,
-    RequestRef, StreamHandle, WasmCompatSend,
+    RequestRef, StreamHandle, WasmBoxedFuture,
 };
 
 use crate::betas;
@@ -270,22 +269,36 @@ impl Anthropic {
 /// Headers and body of a request, or the error of a request that cannot be sent.
 type Written = Result<(HeaderMap, Vec<u8>), ProviderError>;
 
-// Both methods write the request before they return the future, so that the future is smaller.
+// The requests are written outside of the futures, so that the futures are smaller.
 impl Provider for Anthropic {
-    fn complete_ref(
+    async fn complete_ref(
         &self,
         request: RequestRef<'_>,
-    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
-        let written = self.write(request, false);
-        async move { self.redact(self.whole(written).await) }
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.complete_ref_boxed(request).await
     }
 
-    fn complete_stream_ref(
+    async fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
-    ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
+    ) -> Result<StreamHandle, ProviderError> {
+        self.complete_stream_ref_boxed(request).await
+    }
+
+    fn complete_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>> {
+        let written = self.write(request, false);
+        Box::pin(async move { self.redact(self.whole(written).await) })
+    }
+
+    fn complete_stream_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>> {
         let written = self.write(request, true);
-        async move { self.redact(self.streamed(written).await) }
+        Box::pin(async move { self.redact(self.streamed(written).await) })
     }
 
     fn info(&self) -> ProviderInfo<'_> {
@@ -295,7 +308,7 @@ impl Provider for Anthropic {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::CompletionRequest;
+    use neuron_types::{CompletionRequest, ProviderDyn};
 
     use super::*;
 
@@ -380,5 +393,23 @@ mod tests {
         assert_eq!(beta(Anthropic::new("k").beta("other")), "other,compact-2026-01-12");
         let plain = Anthropic::new("k").headers(CompletionRequest::default().view()).unwrap();
         assert!(!plain.contains_key(BETA));
+    }
+
+    /// The large futures of calls are boxed in this crate, so that programs do not compile them again. They are boxed
+    /// only once.
+    #[test]
+    fn futures_of_calls_are_boxed_once() {
+        let (client, request) = (Anthropic::new("k"), RequestRef::default());
+        let [whole, streamed] = [
+            (
+                size_of_val(&client.complete_ref(request)),
+                size_of_val(&*client.complete_ref_dyn(request)),
+            ),
+            (
+                size_of_val(&client.complete_stream_ref(request)),
+                size_of_val(&*client.complete_stream_ref_dyn(request)),
+            ),
+        ];
+        assert!(whole.0 < whole.1 && streamed.0 < streamed.1, "{whole:?}, {streamed:?}");
     }
 }

@@ -9,7 +9,7 @@ use neuron_http::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderVa
 use neuron_http::{AnswerStream, Endpoint, HttpClient, KeySource, Reply, Secret, header};
 use neuron_types::{
     CompletionResponse, ForcedCalls, Provider, ProviderError, ProviderInfo, RequestRef,
-    StreamHandle,
+    StreamHandle, WasmBoxedFuture,
 };
 
 use crate::PROVIDER;
@@ -385,18 +385,36 @@ impl Provider for Bedrock {
         &self,
         request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
-        let client = self.with_current_key().await?;
-        let answer = client.whole(request).await;
-        answer.map_err(|error| client.endpoint.secret().redact_error(error))
+        self.complete_ref_boxed(request).await
     }
 
     async fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
-        let client = self.with_current_key().await?;
-        let answer = client.streamed(request).await;
-        answer.map_err(|error| client.endpoint.secret().redact_error(error))
+        self.complete_stream_ref_boxed(request).await
+    }
+
+    fn complete_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>> {
+        Box::pin(async move {
+            let client = self.with_current_key().await?;
+            let answer = client.whole(request).await;
+            answer.map_err(|error| client.endpoint.secret().redact_error(error))
+        })
+    }
+
+    fn complete_stream_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>> {
+        Box::pin(async move {
+            let client = self.with_current_key().await?;
+            let answer = client.streamed(request).await;
+            answer.map_err(|error| client.endpoint.secret().redact_error(error))
+        })
     }
 
     fn info(&self) -> ProviderInfo<'_> {
@@ -419,6 +437,8 @@ impl Provider for Bedrock {
 
 #[cfg(test)]
 mod tests {
+    use neuron_types::ProviderDyn;
+
     use super::*;
 
     fn variables(values: [&str; 4]) -> Result<Bedrock, ProviderError> {
@@ -540,5 +560,23 @@ mod tests {
     fn debug_does_not_show_the_key() {
         let client = Bedrock::new("us-east-1", "hunter2");
         assert!(!format!("{client:#?}").contains("hunter2"));
+    }
+
+    /// The large futures of calls are boxed in this crate, so that programs do not compile them again. They are boxed
+    /// only once.
+    #[test]
+    fn futures_of_calls_are_boxed_once() {
+        let (client, request) = (Bedrock::new("us-east-1", "k"), RequestRef::default());
+        let [whole, streamed] = [
+            (
+                size_of_val(&client.complete_ref(request)),
+                size_of_val(&*client.complete_ref_dyn(request)),
+            ),
+            (
+                size_of_val(&client.complete_stream_ref(request)),
+                size_of_val(&*client.complete_stream_ref_dyn(request)),
+            ),
+        ];
+        assert!(whole.0 < whole.1 && streamed.0 < streamed.1, "{whole:?}, {streamed:?}");
     }
 }

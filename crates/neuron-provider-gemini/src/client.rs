@@ -7,7 +7,8 @@ use neuron_http::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderNa
 use neuron_http::{AnswerStream, Endpoint, HttpClient, KeySource, Reply, Secret, header_value};
 use neuron_types::{
     CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
-    Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
+    Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle, WasmBoxedFuture,
+    WasmCompatSend,
 };
 
 use crate::model::Platform;
@@ -303,18 +304,36 @@ impl Provider for Gemini {
         &self,
         request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
-        let client = self.with_current_key().await?;
-        let answer = client.whole(request).await;
-        answer.map_err(|error| client.endpoint.secret().redact_error(error))
+        self.complete_ref_boxed(request).await
     }
 
     async fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
-        let client = self.with_current_key().await?;
-        let answer = client.streamed(request).await;
-        answer.map_err(|error| client.endpoint.secret().redact_error(error))
+        self.complete_stream_ref_boxed(request).await
+    }
+
+    fn complete_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>> {
+        Box::pin(async move {
+            let client = self.with_current_key().await?;
+            let answer = client.whole(request).await;
+            answer.map_err(|error| client.endpoint.secret().redact_error(error))
+        })
+    }
+
+    fn complete_stream_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>> {
+        Box::pin(async move {
+            let client = self.with_current_key().await?;
+            let answer = client.streamed(request).await;
+            answer.map_err(|error| client.endpoint.secret().redact_error(error))
+        })
     }
 
     fn info(&self) -> ProviderInfo<'_> {
@@ -340,19 +359,25 @@ impl Provider for Gemini {
 /// Vertex AI they become fields of `embedContentConfig`. In a `predict` request, the fields of a text are set in each
 /// text, and other fields such as `autoTruncate` in `parameters`.
 impl EmbeddingProvider for Gemini {
-    async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
-        let model = embed::model_of(&request).to_owned();
-        let mut all = EmbeddingResponse { model, ..Default::default() };
-        for (method, texts) in embed::batches(&self.platform, &request) {
-            let client = self.with_current_key().await?;
-            let answer = client.vectors(method, &request, texts).await;
-            let batch = answer.map_err(|error| client.endpoint.secret().redact_error(error))?;
-            all.embeddings.extend(batch.embeddings);
-            let (sum, usage) = (&mut all.usage, batch.usage);
-            sum.prompt_tokens = sum.prompt_tokens.saturating_add(usage.prompt_tokens);
-            sum.total_tokens = sum.total_tokens.saturating_add(usage.total_tokens);
-        }
-        Ok(all)
+    fn embed(
+        &self,
+        request: EmbeddingRequest,
+    ) -> impl Future<Output = Result<EmbeddingResponse, EmbeddingError>> + WasmCompatSend {
+        let answer: WasmBoxedFuture<'_, _> = Box::pin(async move {
+            let model = embed::model_of(&request).to_owned();
+            let mut all = EmbeddingResponse { model, ..Default::default() };
+            for (method, texts) in embed::batches(&self.platform, &request) {
+                let client = self.with_current_key().await?;
+                let answer = client.vectors(method, &request, texts).await;
+                let batch = answer.map_err(|error| client.endpoint.secret().redact_error(error))?;
+                all.embeddings.extend(batch.embeddings);
+                let (sum, usage) = (&mut all.usage, batch.usage);
+                sum.prompt_tokens = sum.prompt_tokens.saturating_add(usage.prompt_tokens);
+                sum.total_tokens = sum.total_tokens.saturating_add(usage.total_tokens);
+            }
+            Ok(all)
+        });
+        answer
     }
 
     fn embedding_info(&self) -> ProviderInfo<'_> {
@@ -362,6 +387,8 @@ impl EmbeddingProvider for Gemini {
 
 #[cfg(test)]
 mod tests {
+    use neuron_types::ProviderDyn;
+
     use super::*;
 
     fn variables(values: [&str; 3]) -> Result<Gemini, ProviderError> {
@@ -433,5 +460,25 @@ mod tests {
         assert!(!format!("{headers:?}").contains("hunter2"));
         let error = Gemini::new("sk\nhunter2").headers().unwrap_err();
         assert!(!error.to_string().contains("hunter2"));
+    }
+
+    /// The large futures of calls are boxed in this crate, so that programs do not compile them again. They are boxed
+    /// only once.
+    #[test]
+    fn futures_of_calls_are_boxed_once() {
+        let (client, request) = (Gemini::new("k"), RequestRef::default());
+        let [whole, streamed] = [
+            (
+                size_of_val(&client.complete_ref(request)),
+                size_of_val(&*client.complete_ref_dyn(request)),
+            ),
+            (
+                size_of_val(&client.complete_stream_ref(request)),
+                size_of_val(&*client.complete_stream_ref_dyn(request)),
+            ),
+        ];
+        assert!(whole.0 < whole.1 && streamed.0 < streamed.1, "{whole:?}, {streamed:?}");
+        let box_size = size_of::<WasmBoxedFuture<'_, ()>>();
+        assert!(size_of_val(&client.embed(EmbeddingRequest::default())) <= box_size);
     }
 }

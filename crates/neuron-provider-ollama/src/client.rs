@@ -6,7 +6,8 @@ use neuron_http::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderVa
 use neuron_http::{AnswerStream, Endpoint, HttpClient, Reply, Secret};
 use neuron_types::{
     CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
-    ForcedCalls, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
+    ForcedCalls, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle, WasmBoxedFuture,
+    WasmCompatSend,
 };
 use serde_json::{Number, Value};
 
@@ -273,14 +274,28 @@ impl Provider for Ollama {
         &self,
         request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
-        self.whole(request).await.map_err(|error| self.shown(error))
+        self.complete_ref_boxed(request).await
     }
 
     async fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
-        self.streamed(request).await.map_err(|error| self.shown(error))
+        self.complete_stream_ref_boxed(request).await
+    }
+
+    fn complete_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>> {
+        Box::pin(async move { self.whole(request).await.map_err(|error| self.shown(error)) })
+    }
+
+    fn complete_stream_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>> {
+        Box::pin(async move { self.streamed(request).await.map_err(|error| self.shown(error)) })
     }
 
     /// The name is `ollama`, and `ollama-cloud` if the server is `ollama.com`, whose models are not free.
@@ -292,12 +307,18 @@ impl Provider for Ollama {
 
 /// Creates embeddings. A request without texts is not sent, and has an empty response.
 impl EmbeddingProvider for Ollama {
-    async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
-        if request.input.is_empty() {
-            let model = embed::model_of(&request).to_owned();
-            return Ok(EmbeddingResponse { model, ..Default::default() });
-        }
-        self.vectors(&request).await.map_err(|error| self.shown(error).into())
+    fn embed(
+        &self,
+        request: EmbeddingRequest,
+    ) -> impl Future<Output = Result<EmbeddingResponse, EmbeddingError>> + WasmCompatSend {
+        let answer: WasmBoxedFuture<'_, _> = Box::pin(async move {
+            if request.input.is_empty() {
+                let model = embed::model_of(&request).to_owned();
+                return Ok(EmbeddingResponse { model, ..Default::default() });
+            }
+            self.vectors(&request).await.map_err(|error| self.shown(error).into())
+        });
+        answer
     }
 
     fn embedding_info(&self) -> ProviderInfo<'_> {
@@ -307,6 +328,7 @@ impl EmbeddingProvider for Ollama {
 
 #[cfg(test)]
 mod tests {
+    use neuron_types::ProviderDyn;
     use serde_json::json;
 
     use super::*;
@@ -388,5 +410,25 @@ mod tests {
         let unknown = client.base_url("gpu-box:11434");
         let unnamed = ProviderInfo::new("ollama", "llama3.2");
         assert_eq!(unknown.info(), unnamed.with_forced_calls(ForcedCalls::Refused));
+    }
+
+    /// The large futures of calls are boxed in this crate, so that programs do not compile them again. They are boxed
+    /// only once.
+    #[test]
+    fn futures_of_calls_are_boxed_once() {
+        let (client, request) = (Ollama::new(), RequestRef::default());
+        let [whole, streamed] = [
+            (
+                size_of_val(&client.complete_ref(request)),
+                size_of_val(&*client.complete_ref_dyn(request)),
+            ),
+            (
+                size_of_val(&client.complete_stream_ref(request)),
+                size_of_val(&*client.complete_stream_ref_dyn(request)),
+            ),
+        ];
+        assert!(whole.0 < whole.1 && streamed.0 < streamed.1, "{whole:?}, {streamed:?}");
+        let box_size = size_of::<WasmBoxedFuture<'_, ()>>();
+        assert!(size_of_val(&client.embed(EmbeddingRequest::default())) <= box_size);
     }
 }

@@ -9,7 +9,8 @@ use neuron_http::{
 };
 use neuron_types::{
     CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
-    Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
+    Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle, WasmBoxedFuture,
+    WasmCompatSend,
 };
 
 use crate::dialect::{Dialect, KeyHeader, ReasoningBack, SystemRole, Vendor};
@@ -401,18 +402,36 @@ impl Provider for OpenAi {
         &self,
         request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
-        let client = self.with_current_key().await?;
-        let answer = client.whole(request).await;
-        answer.map_err(|error| client.endpoint.secret().redact_error(error))
+        self.complete_ref_boxed(request).await
     }
 
     async fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
-        let client = self.with_current_key().await?;
-        let answer = client.streamed(request).await;
-        answer.map_err(|error| client.endpoint.secret().redact_error(error))
+        self.complete_stream_ref_boxed(request).await
+    }
+
+    fn complete_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>> {
+        Box::pin(async move {
+            let client = self.with_current_key().await?;
+            let answer = client.whole(request).await;
+            answer.map_err(|error| client.endpoint.secret().redact_error(error))
+        })
+    }
+
+    fn complete_stream_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>> {
+        Box::pin(async move {
+            let client = self.with_current_key().await?;
+            let answer = client.streamed(request).await;
+            answer.map_err(|error| client.endpoint.secret().redact_error(error))
+        })
     }
 
     fn info(&self) -> ProviderInfo<'_> {
@@ -422,10 +441,16 @@ impl Provider for OpenAi {
 }
 
 impl EmbeddingProvider for OpenAi {
-    async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
-        let client = self.with_current_key().await?;
-        let answer = client.embedded(&request).await;
-        answer.map_err(|error| client.endpoint.secret().redact_error(error).into())
+    fn embed(
+        &self,
+        request: EmbeddingRequest,
+    ) -> impl Future<Output = Result<EmbeddingResponse, EmbeddingError>> + WasmCompatSend {
+        let answer: WasmBoxedFuture<'_, _> = Box::pin(async move {
+            let client = self.with_current_key().await?;
+            let answer = client.embedded(&request).await;
+            answer.map_err(|error| client.endpoint.secret().redact_error(error).into())
+        });
+        answer
     }
 
     fn embedding_info(&self) -> ProviderInfo<'_> {
@@ -435,7 +460,7 @@ impl EmbeddingProvider for OpenAi {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::CompletionRequest;
+    use neuron_types::{CompletionRequest, ProviderDyn};
 
     use super::*;
 
@@ -534,5 +559,25 @@ mod tests {
             "invalid request: the value of x-gateway-key has characters that no header can carry: \
              a line break, perhaps"
         );
+    }
+
+    /// The large futures of calls are boxed in this crate, so that programs do not compile them again. They are boxed
+    /// only once.
+    #[test]
+    fn futures_of_calls_are_boxed_once() {
+        let (client, request) = (OpenAi::new("k"), RequestRef::default());
+        let [whole, streamed] = [
+            (
+                size_of_val(&client.complete_ref(request)),
+                size_of_val(&*client.complete_ref_dyn(request)),
+            ),
+            (
+                size_of_val(&client.complete_stream_ref(request)),
+                size_of_val(&*client.complete_stream_ref_dyn(request)),
+            ),
+        ];
+        assert!(whole.0 < whole.1 && streamed.0 < streamed.1, "{whole:?}, {streamed:?}");
+        let box_size = size_of::<WasmBoxedFuture<'_, ()>>();
+        assert!(size_of_val(&client.embed(EmbeddingRequest::default())) <= box_size);
     }
 }

@@ -116,6 +116,37 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         self.complete_stream(copied(request, self.info().name))
     }
 
+    /// Requests a complete response with a borrowed request, as a boxed future. The default boxes the future of
+    /// [`complete_ref`](Self::complete_ref).
+    ///
+    /// The agent loop and [`ProviderDyn`] call this method. Implement it in a library, and await its future in
+    /// `complete_ref`. The code of a call is then compiled once, in the library. The code of an `async fn` is compiled
+    /// again in each program that calls it.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`complete_ref`](Self::complete_ref).
+    fn complete_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>> {
+        Box::pin(self.complete_ref(request))
+    }
+
+    /// Requests a response as a stream of events with a borrowed request, as a boxed future. The default boxes the
+    /// future of [`complete_stream_ref`](Self::complete_stream_ref). See
+    /// [`complete_ref_boxed`](Self::complete_ref_boxed) for the reason to implement this method.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`complete_stream_ref`](Self::complete_stream_ref).
+    fn complete_stream_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>> {
+        Box::pin(self.complete_stream_ref(request))
+    }
+
     /// Returns metadata of the provider, such as its name and its default model. The default is empty.
     fn info(&self) -> ProviderInfo<'_> {
         ProviderInfo::default()
@@ -310,6 +341,20 @@ impl Provider for BoxedProvider {
         self.0.complete_stream_ref_dyn(request).await
     }
 
+    fn complete_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>> {
+        self.0.complete_ref_dyn(request)
+    }
+
+    fn complete_stream_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>> {
+        self.0.complete_stream_ref_dyn(request)
+    }
+
     fn info(&self) -> ProviderInfo<'_> {
         self.0.info_dyn()
     }
@@ -332,13 +377,13 @@ pub trait ProviderDyn: WasmCompatSend + WasmCompatSync {
         request: CompletionRequest,
     ) -> WasmBoxedFuture<'_, Result<StreamHandle, ProviderError>>;
 
-    /// Calls [`Provider::complete_ref`].
+    /// Calls [`Provider::complete_ref_boxed`].
     fn complete_ref_dyn<'a>(
         &'a self,
         request: RequestRef<'a>,
     ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>>;
 
-    /// Calls [`Provider::complete_stream_ref`].
+    /// Calls [`Provider::complete_stream_ref_boxed`].
     fn complete_stream_ref_dyn<'a>(
         &'a self,
         request: RequestRef<'a>,
@@ -367,14 +412,14 @@ impl<P: Provider> ProviderDyn for P {
         &'a self,
         request: RequestRef<'a>,
     ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>> {
-        Box::pin(self.complete_ref(request))
+        self.complete_ref_boxed(request)
     }
 
     fn complete_stream_ref_dyn<'a>(
         &'a self,
         request: RequestRef<'a>,
     ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>> {
-        Box::pin(self.complete_stream_ref(request))
+        self.complete_stream_ref_boxed(request)
     }
 
     fn info_dyn(&self) -> ProviderInfo<'_> {
@@ -414,6 +459,20 @@ macro_rules! forward_through_pointer {
                 request: RequestRef<'_>,
             ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
                 (**self).complete_stream_ref(request)
+            }
+
+            fn complete_ref_boxed<'a>(
+                &'a self,
+                request: RequestRef<'a>,
+            ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>> {
+                (**self).complete_ref_boxed(request)
+            }
+
+            fn complete_stream_ref_boxed<'a>(
+                &'a self,
+                request: RequestRef<'a>,
+            ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>> {
+                (**self).complete_stream_ref_boxed(request)
             }
 
             fn info(&self) -> ProviderInfo<'_> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use neuron_types::{
     BoxedProvider, CompletionRequest, CompletionResponse, Message, Provider, ProviderError,
     ProviderInfo, RequestRef, RouteModel, StopReason, StreamEvent, StreamHandle, StreamReceiver,
-    TokenUsage,
+    TokenUsage, WasmBoxedFuture,
 };
 
 /// A provider that records the name of each called method, and the address of the request's messages.
@@ -71,14 +71,30 @@ impl Provider for Direct {
         Ok(handle("complete_stream_ref"))
     }
 
+    fn complete_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>> {
+        self.note("complete_ref_boxed", request);
+        Box::pin(async { Ok(response("complete_ref")) })
+    }
+
+    fn complete_stream_ref_boxed<'a>(
+        &'a self,
+        request: RequestRef<'a>,
+    ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>> {
+        self.note("complete_stream_ref_boxed", request);
+        Box::pin(async { Ok(handle("complete_stream_ref")) })
+    }
+
     fn info(&self) -> ProviderInfo<'_> {
         let info = ProviderInfo::new("direct", "model-1").at_server("::1", Some(8080));
         info.with_routes(&*ROUTES)
     }
 }
 
-/// Checks that each method of `wrapper` forwards the call to the method of `direct` with the same name. Also checks
-/// that a borrowed request is not copied.
+/// Checks that each method of `wrapper` forwards the call to the method of `direct` with the same name, or to its boxed
+/// form. Also checks that a borrowed request is not copied.
 async fn check<P: Provider>(wrapper: P, direct: &Direct) {
     let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
     let here = request.messages.as_ptr().addr();
@@ -92,13 +108,18 @@ async fn check<P: Provider>(wrapper: P, direct: &Direct) {
     let stream = wrapper.complete_stream_ref(request.view()).await.unwrap();
     let answer = stream.into_response().await.unwrap();
     assert_eq!(answer.message.text(), "complete_stream_ref");
+    wrapper.complete_ref_boxed(request.view()).await.unwrap();
+    wrapper.complete_stream_ref_boxed(request.view()).await.unwrap();
     let info = ProviderInfo::new("direct", "model-1").at_server("::1", Some(8080));
     assert_eq!(wrapper.info(), info.with_routes(&*ROUTES));
 
     let calls = std::mem::take(&mut *direct.0.lock().unwrap());
     let names: Vec<_> = calls.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["complete", "complete_stream", "complete_ref", "complete_stream_ref"]);
-    assert_eq!((calls[2].1, calls[3].1), (here, here), "not a copy");
+    assert_eq!(names[..2], ["complete", "complete_stream"]);
+    let unboxed: Vec<_> = names[2..4].iter().map(|name| name.trim_end_matches("_boxed")).collect();
+    assert_eq!(unboxed, ["complete_ref", "complete_stream_ref"]);
+    assert_eq!(names[4..], ["complete_ref_boxed", "complete_stream_ref_boxed"]);
+    assert!(calls[2..].iter().all(|(_, address)| *address == here), "not a copy");
 }
 
 #[tokio::test]
