@@ -1,6 +1,4 @@
-//! The list of the example programs, and the scripted servers that replace the vendors if no key is set.
-//!
-//! The programs are in `bin`. Each program is complete: copy it into a project of your own.
+//! The scripted servers that replace the vendors of the example programs if no key is set.
 
 mod scripts;
 
@@ -9,13 +7,14 @@ use std::error::Error;
 use neuron::types::{EmbeddingResponse, EmbeddingUsage};
 use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, Reply, ServerReply};
 
+/// The environment variable with the name of the program to run.
+pub const VARIABLE: &str = "NEURON_EXAMPLE";
+
 /// An example program.
 #[derive(Debug)]
 pub struct Example {
     /// The name of the program.
     pub name: &'static str,
-    /// The program's source.
-    source: &'static str,
     /// Returns the replies of the vendors' servers.
     script: fn() -> Script,
     /// The lines that the test enters.
@@ -45,13 +44,6 @@ pub fn examples() -> Vec<Example> {
 }
 
 impl Example {
-    /// Returns the sentence that says what the program shows: the first paragraph of its documentation.
-    #[must_use]
-    pub fn about(&self) -> String {
-        let lines = self.source.lines().map_while(|line| line.strip_prefix("//! "));
-        lines.collect::<Vec<_>>().join(" ")
-    }
-
     /// Starts the servers of the vendors whose key is not set. `is_set` returns `true` if an environment variable is
     /// set.
     ///

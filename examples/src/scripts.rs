@@ -12,18 +12,13 @@ use neuron::types::TokenUsage;
 
 use crate::{Example, Script};
 
-/// Creates the [`Example`] of a program in `src/bin`, from its name, its script and the lines that a test enters.
+/// Creates the [`Example`] of a program, from its name, its script and the lines that a test enters.
 macro_rules! example {
     ($name:literal, $script:expr) => {
         example!($name, $script, "")
     };
     ($name:literal, $script:expr, $input:expr) => {
-        crate::Example {
-            name: $name,
-            source: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin/", $name, ".rs")),
-            script: $script,
-            input: $input,
-        }
+        crate::Example { name: $name, script: $script, input: $input }
     };
 }
 use example;
