@@ -37,7 +37,7 @@ pub(crate) fn build() -> Result<PathBuf, String> {
         return Err(format!("mdBook reports problems:\n{log}"));
     }
     for (renderer, extension) in [("html", "html"), ("html", "js"), ("markdown", "md")] {
-        remove_anchors(&folder.join(renderer), extension)?;
+        clean(&folder.join(renderer), extension)?;
     }
     links::check(&folder.join("html"))?;
     let pages = pages(&folder.join("markdown"))?;
@@ -50,15 +50,15 @@ pub(crate) fn build() -> Result<PathBuf, String> {
     Ok(first)
 }
 
-/// Removes the comments that mark the parts of a program for mdBook. mdBook removes them only from included parts, and
-/// not from whole programs.
-fn remove_anchors(folder: &Path, extension: &str) -> Result<(), String> {
+/// Removes the parts of a program that a page does not show. mdBook removes the comments that mark its parts only from
+/// included parts, and not from whole programs. The function `main` is public because each program is a module.
+fn clean(folder: &Path, extension: &str) -> Result<(), String> {
     for path in links::files(folder, extension)? {
         let cannot = |error| format!("{}: {error}", path.display());
         let text = fs::read_to_string(&path).map_err(cannot)?;
-        let without = without_anchors(&text);
-        if without != text {
-            fs::write(&path, without).map_err(cannot)?;
+        let cleaned = with_private_main(&without_anchors(&text));
+        if cleaned != text {
+            fs::write(&path, cleaned).map_err(cannot)?;
         }
     }
     Ok(())
@@ -80,6 +80,10 @@ fn without_anchors(text: &str) -> String {
         };
     }
     without + rest
+}
+
+fn with_private_main(text: &str) -> String {
+    text.replace("pub async fn main()", "async fn main()").replace("pub fn main()", "fn main()")
 }
 
 /// A page of the book, with the files that it includes.
@@ -136,5 +140,12 @@ mod tests {
         let index = r"Ok(())\n}\n// ANCHOR_END: client // ANCHOR: server\n/// Serves";
         assert_eq!(without_anchors(index), r"Ok(())\n}\n\n/// Serves");
         assert_eq!(without_anchors("// a comment\n"), "// a comment\n");
+    }
+
+    #[test]
+    fn main_is_private_in_the_book() {
+        let program = "pub async fn main() -> Result\npub fn main() {\npub fn other() {";
+        let shown = "async fn main() -> Result\nfn main() {\npub fn other() {";
+        assert_eq!(with_private_main(program), shown);
     }
 }

@@ -93,7 +93,9 @@ pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
         match holder {
             Some(package) => drop(packages.insert(package.name.clone())),
             // A test of this package compares the README's code with the program.
-            None if file == "README.md" => drop(packages.insert("neuron-examples".to_owned())),
+            None if file == "README.md" => {
+                drop(packages.insert("neuron-example-programs".to_owned()))
+            }
             None if is_for_all(file) => return Filter::All,
             None => {}
         }
@@ -135,7 +137,7 @@ mod tests {
     fn packages_assigns_a_file_to_the_innermost_package() {
         check(&[], named(&[]));
         check(&["crates/neuron-loop/src/lib.rs", "CHANGELOG.md"], named(&["neuron-loop"]));
-        check(&["README.md"], named(&["neuron-examples"]));
+        check(&["README.md"], named(&["neuron-example-programs"]));
         check(&["xtask/src/main.rs", "e2e/answers.py"], named(&["neuron-e2e", "xtask"]));
         check(&["fuzz/properties/src/lib.rs"], named(&["neuron-fuzz-properties"]));
         check(

@@ -2,8 +2,6 @@
 //! thus run concurrently. The profiles are in `.config/nextest.toml`.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
 use crate::tools::NEXTEST;
 use crate::workspace::{self, Metadata, Target};
@@ -43,13 +41,10 @@ pub(crate) fn run(
 }
 
 /// Returns the arguments that select all integration tests, and the programs with unit tests.
-///
-/// Most programs in the folders `src/bin` have no unit tests. Without the selection, cargo would link each of them a
-/// second time.
 fn targets(members: &Metadata) -> Result<BTreeSet<String>, String> {
     let argument = |target: &Target| match target.kind.first()?.as_str() {
         "test" => Some(format!("--test={}", target.name)),
-        "bin" if may_have_unit_tests(&target.src_path) => Some(format!("--bin={}", target.name)),
+        "bin" => Some(format!("--bin={}", target.name)),
         _ => None,
     };
     let mut arguments = BTreeSet::new();
@@ -62,16 +57,6 @@ fn targets(members: &Metadata) -> Result<BTreeSet<String>, String> {
     Ok(arguments)
 }
 
-/// Returns `false` if a program is a single file in a folder `src/bin`, and contains no attribute like `#[test]`,
-/// `#[tokio::test]` or `#[cfg(test)]`.
-fn may_have_unit_tests(file: &Path) -> bool {
-    let attributes = ["(test", "[test", "::test", "test]"];
-    let is_in_bin = file.parent().is_some_and(|folder| folder.ends_with("src/bin"));
-    !is_in_bin
-        || fs::read_to_string(file)
-            .map_or(true, |text| attributes.iter().any(|attribute| text.contains(attribute)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,11 +64,11 @@ mod tests {
     #[test]
     fn targets_are_those_with_tests() {
         let targets = targets(&workspace::members().unwrap()).unwrap();
-        for selected in ["--test=it", "--bin=xtask", "--bin=neuron-e2e", "--bin=custom_storage"] {
+        for selected in ["--test=it", "--bin=xtask", "--bin=neuron-e2e"] {
             assert!(targets.contains(selected), "{selected}");
         }
         // `neuron-wasm` has a test with `test = false`, which the step `wasm` runs.
-        for other in ["--test=node", "--bin=first_agent"] {
+        for other in ["--test=node", "--bin=neuron-examples"] {
             assert!(!targets.contains(other), "{other}");
         }
     }

@@ -33,6 +33,7 @@ const ARROWS: &str = "
     neuron-testing: neuron-types
     neuron-conformance: neuron-types neuron-testing
     neuron-conformance-durable: neuron-types neuron-testing neuron-conformance neuron-tool neuron-context neuron-loop neuron-subagent neuron-runtime
+    neuron-examples:
     neuron-testkit:
     xtask: neuron-testkit
 ";
@@ -42,7 +43,7 @@ const OUTSIDE: [&str; 11] = [
     "neuron",
     "neuron-benches",
     "neuron-e2e",
-    "neuron-examples",
+    "neuron-example-programs",
     "neuron-fuzz-properties",
     "neuron-template-mcp-server",
     "neuron-template-terminal-agent",
