@@ -50,8 +50,8 @@ pub(crate) fn build() -> Result<PathBuf, String> {
     Ok(first)
 }
 
-/// Removes what only the repository needs in a program. The comments that mark its parts for mdBook are removed by mdBook
-/// only from included parts, and not from whole programs. Its `main` is public, because the program is a module there.
+/// Removes the parts of a program that a page does not show. mdBook removes the comments that mark its parts only from
+/// included parts, and not from whole programs. The function `main` is public because each program is a module.
 fn clean(folder: &Path, extension: &str) -> Result<(), String> {
     for path in links::files(folder, extension)? {
         let cannot = |error| format!("{}: {error}", path.display());

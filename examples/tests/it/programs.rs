@@ -47,7 +47,7 @@ async fn check(name: &str) {
     let example = all.iter().find(|example| example.name == name).unwrap();
     let servers = example.start_servers(|_| false).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_neuron-example-programs"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_example-programs"));
     command.env(VARIABLE, name);
     for name in
         ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_ORG_ID", "OLLAMA_API_KEY", "OLLAMA_HOST"]
