@@ -131,7 +131,8 @@
 //!
 #![doc = include_str!("../backups.md")]
 //!
-#![doc = include_str!("../corporate-proxy.md")]
+// The package `neuron-tests` compiles the code of this page.
+#![cfg_attr(not(doctest), doc = include_str!("../corporate-proxy.md"))]
 
 #[cfg(feature = "catalog")]
 pub use neuron_catalog as catalog;
