@@ -1,5 +1,8 @@
 //! Tools in a crate that renames `neuron-tool` and has no serde or schemars.
 
+// The name in the code that the macro generates.
+extern crate tools as neuron_tool;
+
 use std::io::Error;
 
 use tools::{ToolRegistry, neuron_tool};
@@ -20,7 +23,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn macro_finds_the_renamed_crate() {
+    async fn macro_uses_the_renamed_crate() {
         let mut registry = ToolRegistry::new();
         register(&mut registry);
         let input = r#"{ "a": 1 }"#.parse().unwrap();
