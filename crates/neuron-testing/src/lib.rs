@@ -53,38 +53,85 @@
 //! The test suites for your own provider or session storage are in `neuron-conformance`. The suites for a durable
 //! engine are in `neuron-conformance-durable`.
 
-#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+//! # Features
+//!
+//! All features are on by default. [`ScriptedProvider`] needs none of them.
+//!
+//! | feature | enables |
+//! |---|---|
+//! | `anthropic`, `bedrock`, `gemini`, `ollama`, `openai` | the server of this vendor, and `server` |
+//! | `server` | [`vendor`], [`RawServer`] and what all servers share |
+//! | `cassettes` | [`Cassette`] |
+//! | `evals` | [`evals`] |
+//! | `faults` | [`faults`] |
 
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+// Each vendor uses a different part of the shared modules.
+#![cfg_attr(
+    not(all(
+        feature = "anthropic",
+        feature = "bedrock",
+        feature = "cassettes",
+        feature = "evals",
+        feature = "faults",
+        feature = "gemini",
+        feature = "ollama",
+        feature = "openai"
+    )),
+    allow(dead_code, unused_imports)
+)]
+
+#[cfg(feature = "cassettes")]
 mod cassette;
 mod script;
 mod scripted_provider;
 
+#[cfg(feature = "server")]
 mod loopback;
 
+#[cfg(feature = "anthropic")]
 pub mod anthropic;
+#[cfg(feature = "bedrock")]
 pub mod bedrock;
+#[cfg(feature = "gemini")]
 pub mod gemini;
+#[cfg(feature = "ollama")]
 pub mod ollama;
+#[cfg(feature = "openai")]
 pub mod openai;
 
+#[cfg(feature = "evals")]
 pub mod evals;
+#[cfg(feature = "faults")]
 pub mod faults;
+#[cfg(feature = "server")]
 pub mod vendor;
 
+#[cfg(any(feature = "bedrock", feature = "gemini", feature = "ollama", feature = "openai"))]
 mod base64;
 mod chunks;
+#[cfg(any(feature = "cassettes", feature = "faults"))]
 mod differences;
 mod events;
+#[cfg(feature = "server")]
 mod json;
 mod queue;
+#[cfg(feature = "server")]
 mod shape;
 
+#[cfg(feature = "anthropic")]
 pub use anthropic::AnthropicServer;
+#[cfg(feature = "bedrock")]
 pub use bedrock::BedrockServer;
+#[cfg(feature = "cassettes")]
 pub use cassette::{Cassette, CassetteMatching, CassetteMode, CassettePace};
+#[cfg(feature = "gemini")]
 pub use gemini::GeminiServer;
+#[cfg(feature = "server")]
 pub use loopback::{RawConnection, RawServer, RecordedRequest, ServerReply, Wire};
+#[cfg(feature = "ollama")]
 pub use ollama::OllamaServer;
+#[cfg(feature = "openai")]
 pub use openai::OpenAiServer;
 pub use script::Reply;
 pub use scripted_provider::ScriptedProvider;

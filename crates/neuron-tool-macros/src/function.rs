@@ -11,16 +11,20 @@ use crate::attributes::Attributes;
 use crate::diagnostics::Diagnostics;
 use crate::options::Options;
 use crate::tool::{self, Description, ToolImpl};
-use crate::{crate_path, documentation, names};
+use crate::{documentation, names};
 
 /// Expands `#[neuron_tool]`. Returns the function followed by its tool, or by compile errors.
-pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
+pub(crate) fn expand(
+    default_path: TokenStream,
+    options: TokenStream,
+    item: TokenStream,
+) -> TokenStream {
     let mut function = match syn::parse2::<Item>(item.clone()) {
         Ok(Item::Fn(function)) => function,
         Ok(_) | Err(_) => return not_a_function(&item),
     };
     let mut diagnostics = Diagnostics::default();
-    let mut read = Options::default();
+    let mut read = Options { default_path, ..Options::default() };
     if let Err(error) = syn::meta::parser(|meta| read.read(meta)).parse2(options) {
         diagnostics.push(error);
     }
@@ -100,7 +104,7 @@ fn expand_tool(
     container: &[Attribute],
     parameters: &[Parameter],
 ) -> syn::Result<TokenStream> {
-    let neuron_tool = crate_path::neuron_tool(options.crate_path.as_ref());
+    let neuron_tool = options.neuron_tool();
     let support = quote!(#neuron_tool::macro_support);
     let name = &function.sig.ident;
     let [tool, args] = ["Tool", "Args"].map(|suffix| names::item(name, suffix));

@@ -46,21 +46,33 @@
 //! | `effect = …` | effect of running the tool twice: `Pure`, `Idempotent` or `AtMostOnce` | `AtMostOnce` |
 //! | `runs_alone` | never runs in parallel with other calls of the same response | off |
 //! | `strict` | the vendor enforces the schema, see `ToolDefinition::strict` | off |
-//! | `crate = path` | path of `neuron-tool` | looked up, see below |
+//! | `crate = path` | path of `neuron-tool` | `::neuron_tool`, or `::neuron::tool`, see below |
 //!
 //! A tool without a description is an error.
 //!
-//! # How the macros find `neuron-tool`
+//! # The path of `neuron-tool`
 //!
-//! The macros read the manifest of the crate that uses them. They look for a dependency on `neuron-tool`, which may be
-//! renamed, and then for the umbrella crate `neuron`. If the crate gets `neuron-tool` through another crate, set the
-//! path with the option `crate = other::neuron_tool`. The generated code needs no dependency on serde and schemars.
+//! The macros of `neuron-tool` generate code with the path `::neuron_tool`, and the macros of the umbrella crate
+//! `neuron` with the path `::neuron::tool`. If your crate renames this dependency, add one line to the root of your
+//! crate, or set the option `crate` of each tool:
+//!
+//! ```toml
+//! tools = { package = "neuron-tool", version = "0.10" }
+//! ```
+//!
+//! ```
+//! # extern crate neuron_tool as tools;
+//! extern crate tools as neuron_tool;
+//! # fn main() {}
+//! ```
+//!
+//! If your crate gets `neuron-tool` through another crate, set the option `crate = other::neuron_tool`. The generated
+//! code needs no dependency on serde and schemars.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod arguments;
 mod attributes;
-mod crate_path;
 mod diagnostics;
 mod documentation;
 mod function;
@@ -70,6 +82,7 @@ mod structure;
 mod tool;
 
 use proc_macro::TokenStream;
+use quote::quote;
 
 /// Turns an async function into a tool.
 ///
@@ -241,7 +254,13 @@ use proc_macro::TokenStream;
 /// and its documentation is for the model.
 #[proc_macro_attribute]
 pub fn neuron_tool(options: TokenStream, function: TokenStream) -> TokenStream {
-    function::expand(options.into(), function.into()).into()
+    function::expand(quote!(::neuron_tool), options.into(), function.into()).into()
+}
+
+/// The macro [`macro@neuron_tool`] of the crate `neuron`, for crates that do not depend on `neuron-tool`.
+#[proc_macro_attribute]
+pub fn umbrella_neuron_tool(options: TokenStream, function: TokenStream) -> TokenStream {
+    function::expand(quote!(::neuron::tool), options.into(), function.into()).into()
 }
 
 /// Turns a struct into a tool whose arguments are the fields.
@@ -296,5 +315,11 @@ pub fn neuron_tool(options: TokenStream, function: TokenStream) -> TokenStream {
 /// need not. To deserialise the arguments with your own code, implement `Tool` instead of deriving it.
 #[proc_macro_derive(Tool, attributes(tool, serde, schemars))]
 pub fn derive_tool(structure: TokenStream) -> TokenStream {
-    structure::expand(structure.into()).into()
+    structure::expand(quote!(::neuron_tool), structure.into()).into()
+}
+
+/// The macro [`macro@Tool`] of the crate `neuron`, for crates that do not depend on `neuron-tool`.
+#[proc_macro_derive(UmbrellaTool, attributes(tool, serde, schemars))]
+pub fn derive_umbrella_tool(structure: TokenStream) -> TokenStream {
+    structure::expand(quote!(::neuron::tool), structure.into()).into()
 }

@@ -1,5 +1,7 @@
 //! Parsing of the options of `#[neuron_tool(…)]` and `#[tool(…)]`.
 
+use proc_macro2::TokenStream;
+use quote::ToTokens;
 use syn::meta::ParseNestedMeta;
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result};
 
@@ -17,12 +19,19 @@ pub(crate) struct Options {
     pub(crate) strict: bool,
     /// Path of `neuron-tool`, from the option `crate`.
     pub(crate) crate_path: Option<Path>,
+    /// Path of `neuron-tool` if the option `crate` is not given.
+    pub(crate) default_path: TokenStream,
 }
 
 /// Names of the variants of `ToolEffect`.
 const EFFECTS: [&str; 3] = ["Pure", "Idempotent", "AtMostOnce"];
 
 impl Options {
+    /// Returns the path of `neuron-tool` for the generated code.
+    pub(crate) fn neuron_tool(&self) -> TokenStream {
+        self.crate_path.as_ref().map_or_else(|| self.default_path.clone(), Path::to_token_stream)
+    }
+
     /// Parses one option and stores its value. Returns an error if the option is unknown, invalid or given twice.
     pub(crate) fn read(&mut self, meta: ParseNestedMeta<'_>) -> Result<()> {
         let Some(key) = meta.path.get_ident().map(Ident::to_string) else {

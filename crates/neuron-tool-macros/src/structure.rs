@@ -8,18 +8,18 @@ use syn::{Attribute, Data, DeriveInput, Fields, FieldsNamed, LitStr, Meta, Token
 use crate::arguments::{self, Static};
 use crate::attributes::Attributes;
 use crate::diagnostics::Diagnostics;
+use crate::names;
 use crate::options::Options;
 use crate::tool::{self, Description, ToolImpl};
-use crate::{crate_path, names};
 
 /// Expands `#[derive(Tool)]`. Returns the tool, or compile errors.
-pub(crate) fn expand(item: TokenStream) -> TokenStream {
+pub(crate) fn expand(default_path: TokenStream, item: TokenStream) -> TokenStream {
     let input = match syn::parse2::<DeriveInput>(item) {
         Ok(input) => input,
         Err(error) => return error.to_compile_error(),
     };
     let mut diagnostics = Diagnostics::default();
-    let mut options = Options::default();
+    let mut options = Options { default_path, ..Options::default() };
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("tool")) {
         if let Err(error) = attribute.parse_nested_meta(|meta| options.read(meta)) {
             diagnostics.push(error);
@@ -85,7 +85,7 @@ fn expand_tool(
     input: &DeriveInput,
     fields: &FieldsNamed,
 ) -> syn::Result<TokenStream> {
-    let neuron_tool = crate_path::neuron_tool(options.crate_path.as_ref());
+    let neuron_tool = options.neuron_tool();
     let support = quote!(#neuron_tool::macro_support);
     let name = &input.ident;
     let tool = names::item(name, "Tool");

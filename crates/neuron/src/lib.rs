@@ -131,7 +131,8 @@
 //!
 #![doc = include_str!("../backups.md")]
 //!
-#![doc = include_str!("../corporate-proxy.md")]
+// The package `neuron-tests` compiles the code of this page.
+#![cfg_attr(not(doctest), doc = include_str!("../corporate-proxy.md"))]
 
 #[cfg(feature = "catalog")]
 pub use neuron_catalog as catalog;
@@ -165,9 +166,17 @@ pub use neuron_session_postgres as session_postgres;
 pub use neuron_session_sqlite as session_sqlite;
 #[cfg(feature = "subagent")]
 pub use neuron_subagent as subagent;
-pub use neuron_tool as tool;
 #[cfg(feature = "tower")]
 pub use neuron_tower as tower;
 pub use neuron_types as types;
 
 pub mod prelude;
+
+/// The crate `neuron-tool`. Its macros generate code that needs no dependency besides `neuron`.
+pub mod tool {
+    #[doc(no_inline)]
+    pub use neuron_tool::*;
+    #[cfg(feature = "macros")]
+    #[doc(no_inline)]
+    pub use neuron_tool_macros::{UmbrellaTool as Tool, umbrella_neuron_tool as neuron_tool};
+}

@@ -21,10 +21,9 @@ pub use neuron_runtime::{
 pub use neuron_subagent::{SubAgentConfig, SubAgentManager};
 #[cfg(feature = "macros")]
 #[doc(no_inline)]
-pub use neuron_tool::{RunTool, neuron_tool};
-// `Tool` is the trait and, with the feature `macros`, also the derive macro of this name.
+pub use neuron_tool::RunTool;
 #[doc(no_inline)]
-pub use neuron_tool::{Tool, ToolRegistry, tool_middleware_fn};
+pub use neuron_tool::{ToolRegistry, tool_middleware_fn};
 #[doc(no_inline)]
 pub use neuron_types::{
     AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse, ContentBlock,
@@ -33,3 +32,10 @@ pub use neuron_types::{
     ProviderError, Role, StopReason, StreamEvent, SystemPrompt, TokenUsage, ToolContext,
     ToolDefinition, ToolError, ToolOutput, UsageLimits,
 };
+
+// `Tool` is the trait and, with the feature `macros`, also the derive macro of this name.
+#[doc(no_inline)]
+pub use crate::tool::Tool;
+#[cfg(feature = "macros")]
+#[doc(no_inline)]
+pub use crate::tool::neuron_tool;

@@ -39,7 +39,7 @@ const ARROWS: &str = "
 ";
 
 /// Packages that may depend on every package. Only packages in this list may depend on them.
-const OUTSIDE: [&str; 11] = [
+const OUTSIDE: [&str; 12] = [
     "neuron",
     "neuron-benches",
     "neuron-e2e",
@@ -48,6 +48,7 @@ const OUTSIDE: [&str; 11] = [
     "neuron-template-mcp-server",
     "neuron-template-terminal-agent",
     "neuron-template-web-service",
+    "neuron-tests",
     "neuron-tool-macros-renamed",
     "neuron-tool-macros-umbrella",
     "neuron-wasm",

@@ -86,6 +86,7 @@ fn paths_in_backticks_exist() {
         "examples/",
         "templates/",
         "testkit/",
+        "tests/src/",
         "wasm/",
         "xtask/",
     ];

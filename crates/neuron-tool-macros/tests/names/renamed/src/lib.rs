@@ -1,5 +1,8 @@
 //! Tools in a crate that renames `neuron-tool` and has no serde or schemars.
 
+// The name in the code that the macro generates.
+extern crate tools as neuron_tool;
+
 use std::io::Error;
 
 use tools::{ToolRegistry, neuron_tool};

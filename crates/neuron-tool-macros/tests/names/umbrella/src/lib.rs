@@ -3,13 +3,14 @@
 use agents::prelude::*;
 
 /// Adds two numbers
-#[neuron_tool]
+#[neuron_tool(crate = agents::tool)]
 pub async fn add(a: i64, ctx: &ToolContext, b: i64) -> Result<i64, ToolError> {
     if ctx.cancellation_token.is_cancelled() { Ok(0) } else { Ok(a + b) }
 }
 
 /// Negates a number
 #[derive(Debug, Tool, schemars::JsonSchema)]
+#[tool(crate = agents::tool)]
 pub struct Negate {
     /// The number
     pub number: i64,
@@ -35,7 +36,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn macros_find_the_crate_in_the_umbrella() {
+    async fn macros_use_the_crate_in_the_umbrella() {
         let mut registry = ToolRegistry::new();
         register(&mut registry);
         for (name, input, expected) in

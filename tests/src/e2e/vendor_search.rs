@@ -10,7 +10,7 @@ use neuron::types::{BoxedProvider, CALL_TOOL, SEARCH_TOOLS};
 use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, Reply};
 use serde_json::{Value, json};
 
-use crate::GetWeather;
+use super::GetWeather;
 
 fn tools() -> ToolRegistry {
     let mut tools = ToolRegistry::new();

@@ -324,7 +324,7 @@ mod http {
 
 /// The code of the section "5. Testing Guardrails" of neuron's book.
 mod guardrails {
-    use crate::runtime::NoSecrets;
+    use crate::book::runtime::NoSecrets;
     use neuron_runtime::InputGuardrail;
 
     #[tokio::test]

@@ -1,8 +1,6 @@
 //! Tests typed runs with every provider over HTTP, in each output mode. The emulated vendor must accept the requests,
 //! and the run must return the typed value.
 
-#![cfg(all(feature = "anthropic", feature = "openai", feature = "ollama"))]
-
 use neuron::agent::OutputMode;
 use neuron::anthropic::Anthropic;
 use neuron::ollama::Ollama;

@@ -9,7 +9,7 @@ use neuron::types::{BoxedProvider, CALL_TOOL, SEARCH_TOOLS};
 use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, Reply};
 use serde_json::{Value, json};
 
-use crate::GetWeather;
+use super::GetWeather;
 
 /// Returns a registry of 1,000 tools that defers all of them.
 fn tools() -> ToolRegistry {

@@ -195,7 +195,7 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let name = format!("{name}-{}", std::process::id());
-        Self(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name))
+        Self(std::env::temp_dir().join(name))
     }
 }
 

@@ -10,7 +10,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-use crate::tools::search_tool;
+use super::tools::search_tool;
 
 /// Contains the code of the section "Built-in middleware" of neuron's book.
 #[expect(unused_imports, reason = "as printed")]

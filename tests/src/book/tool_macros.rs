@@ -139,37 +139,41 @@ async fn derive_tool_makes_a_struct_a_tool() {
     assert_eq!(definition.input_schema["properties"]["max_lines"]["default"], json!(2));
 }
 
-#[tokio::test]
-async fn prelude_exports_the_macros() {
+/// The macros in the prelude are not those that this file imports.
+mod prelude {
     use neuron::prelude::*;
+    use serde_json::json;
 
-    /// Adds two numbers
-    #[neuron_tool(effect = Pure)]
-    async fn add(a: i64, b: i64) -> Result<i64, ToolError> {
-        Ok(a + b)
-    }
-
-    /// Negates a number
-    #[derive(Tool, schemars::JsonSchema)]
-    struct Negate {
-        number: i64,
-    }
-
-    impl RunTool for Negate {
-        type Output = i64;
-        type Error = ToolError;
-
-        async fn run(self, _ctx: &ToolContext) -> Result<i64, ToolError> {
-            Ok(-self.number)
+    #[tokio::test]
+    async fn prelude_exports_the_macros() {
+        /// Adds two numbers
+        #[neuron_tool(effect = Pure)]
+        async fn add(a: i64, b: i64) -> Result<i64, ToolError> {
+            Ok(a + b)
         }
-    }
 
-    let mut registry = ToolRegistry::new();
-    registry.register(AddTool);
-    registry.register(NegateTool);
-    let ctx = ToolContext::default();
-    let output = registry.execute("add", json!({ "a": 1, "b": 2 }), &ctx).await.unwrap();
-    assert_eq!(output.content[0].to_string(), "3");
-    let output = registry.execute("negate", json!({ "number": 3 }), &ctx).await.unwrap();
-    assert_eq!(output.content[0].to_string(), "-3");
+        /// Negates a number
+        #[derive(Tool, schemars::JsonSchema)]
+        struct Negate {
+            number: i64,
+        }
+
+        impl RunTool for Negate {
+            type Output = i64;
+            type Error = ToolError;
+
+            async fn run(self, _ctx: &ToolContext) -> Result<i64, ToolError> {
+                Ok(-self.number)
+            }
+        }
+
+        let mut registry = ToolRegistry::new();
+        registry.register(AddTool);
+        registry.register(NegateTool);
+        let ctx = ToolContext::default();
+        let output = registry.execute("add", json!({ "a": 1, "b": 2 }), &ctx).await.unwrap();
+        assert_eq!(output.content[0].to_string(), "3");
+        let output = registry.execute("negate", json!({ "number": 3 }), &ctx).await.unwrap();
+        assert_eq!(output.content[0].to_string(), "-3");
+    }
 }

@@ -1,10 +1,6 @@
 //! Tests of a complete agent over real HTTP, with successful runs and with the errors that a user sees.
 
-#![cfg(feature = "anthropic")]
-
-#[cfg(all(feature = "openai", feature = "ollama"))]
 mod deferred_tools;
-#[cfg(all(feature = "openai", feature = "ollama", feature = "router"))]
 mod vendor_search;
 
 use std::time::Duration;
@@ -296,7 +292,6 @@ async fn vendor_errors_are_shown_without_the_key() {
 
 /// Compares the bytes of the tool definitions in a request with the expected bytes. Prompt caches require that these
 /// bytes are equal in every process.
-#[cfg(all(feature = "openai", feature = "ollama"))]
 #[test]
 fn equal_registries_have_equal_bytes_in_every_process() {
     let mut tools = ToolRegistry::new();
