@@ -143,7 +143,9 @@ fn for_rustdoc(args: &[String]) -> Vec<&str> {
     while let Some(arg) = args.next() {
         match arg {
             // The result, and how it is written. The messages are for people here.
-            "-C" | "--emit" | "--out-dir" => drop(args.next()),
+            "-C" | "--emit" | "--out-dir" => {
+                args.next();
+            }
             _ if ["-C", "--emit=", "--error-format=", "--json=", "--diagnostic-width="]
                 .iter()
                 .any(|start| arg.starts_with(start)) => {}
