@@ -180,14 +180,12 @@ pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
             .filter(|package| path.starts_with(package.folder()))
             .max_by_key(|package| package.folder().as_os_str().len());
         match holder {
-            Some(package) => drop(packages.insert(package.name.clone())),
+            Some(package) => packages.insert(package.name.clone()),
             // A test of this package compares the README's code with the program.
-            None if file == "README.md" => {
-                drop(packages.insert("neuron-example-programs".to_owned()))
-            }
+            None if file == "README.md" => packages.insert("neuron-example-programs".to_owned()),
             None if is_for_all(file) => return Filter::All,
-            None => {}
-        }
+            None => false,
+        };
     }
     Filter::DependentsOf(packages)
 }
