@@ -109,3 +109,21 @@ impl<'r> ModelCall<'r> {
         ModelCall { request, wants_stream: self.wants_stream }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Owned calls lost the cache breakpoint, so Anthropic did not cache conversations behind `buffer`.
+    #[test]
+    fn owned_and_changed_calls_keep_the_cache_breakpoint() {
+        let cache = Some(CacheControl::default());
+        let request = CompletionRequest::default();
+        let call = ModelCall::whole(RequestRef { cache, ..request.view() });
+        let owned = call.clone().into_owned();
+        assert_eq!(owned.request().cache, cache);
+        assert_eq!(owned.into_owned().request().cache, cache);
+        assert_eq!(call.with_request(CompletionRequest::default()).request().cache, cache);
+        assert_eq!(ModelCall::streamed(request.view()).into_owned().request().cache, None);
+    }
+}

@@ -8,6 +8,9 @@ use tower::retry::Policy;
 
 use crate::RetryableError;
 
+#[cfg(test)]
+mod tests;
+
 /// A policy for tower's `retry` layer, which retries a call after a transient error.
 ///
 /// If an error [is retryable](RetryableError::is_retryable), the call is retried after a delay:

@@ -8,8 +8,8 @@ use neuron_tower::{
     ModelCall, ModelResponseFuture, OwnedRequestLayer, RetryTransient, ServiceProvider,
 };
 use neuron_types::{
-    BoxedProvider, CacheControl, CompletionRequest, CompletionResponse, Provider, ProviderError,
-    ProviderInfo, RequestRef, RouteModel, StreamEvent, StreamHandle, StreamReceiver,
+    BoxedProvider, CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo,
+    RouteModel, StreamEvent, StreamHandle, StreamReceiver,
 };
 use tower::{ServiceBuilder, service_fn};
 
@@ -195,17 +195,4 @@ impl Provider for Served {
         let info = ProviderInfo::new("served", "m").at_server("api.example", Some(8443));
         info.with_routes(&*ROUTES)
     }
-}
-
-/// Owned calls lost the cache breakpoint, so Anthropic did not cache conversations behind `buffer`.
-#[test]
-fn owned_and_changed_calls_keep_the_cache_breakpoint() {
-    let cache = Some(CacheControl::default());
-    let request = CompletionRequest::default();
-    let call = ModelCall::whole(RequestRef { cache, ..request.view() });
-    let owned = call.clone().into_owned();
-    assert_eq!(owned.request().cache, cache);
-    assert_eq!(owned.into_owned().request().cache, cache);
-    assert_eq!(call.with_request(CompletionRequest::default()).request().cache, cache);
-    assert_eq!(ModelCall::streamed(request.view()).into_owned().request().cache, None);
 }

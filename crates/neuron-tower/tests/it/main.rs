@@ -7,7 +7,6 @@ mod cancellation;
 mod embedding;
 mod errors;
 mod limits;
-mod policy;
 mod retry;
 mod send;
 mod share;
