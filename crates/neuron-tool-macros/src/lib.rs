@@ -53,18 +53,8 @@
 //! # The path of `neuron-tool`
 //!
 //! The macros of `neuron-tool` generate code with the path `::neuron_tool`, and the macros of the umbrella crate
-//! `neuron` with the path `::neuron::tool`. If your crate renames this dependency, add one line to the root of your
-//! crate, or set the option `crate` of each tool:
-//!
-//! ```toml
-//! tools = { package = "neuron-tool", version = "0.10" }
-//! ```
-//!
-//! ```
-//! # extern crate neuron_tool as tools;
-//! extern crate tools as neuron_tool;
-//! # fn main() {}
-//! ```
+//! `neuron` with the path `::neuron::tool`. If your crate renames this dependency, for example to `tools`, write `extern
+//! crate tools as neuron_tool;` in the root of your crate, or set the option `crate = tools` of each tool.
 //!
 //! If your crate gets `neuron-tool` through another crate, set the option `crate = other::neuron_tool`. The generated
 //! code needs no dependency on serde and schemars.
