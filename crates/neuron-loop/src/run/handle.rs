@@ -80,6 +80,7 @@ impl RunHandle {
     pub fn decide(&self, decisions: ApprovalDecisions) {
         let mut control = lock(&self.0);
         control.decisions = Some(decisions);
+        // FAULT a decision does not wake the run: without the statement
         if let Some(waiting) = control.waiting.take() {
             waiting.wake();
         }
@@ -95,6 +96,7 @@ impl RunHandle {
     /// Returns a token for the run, which is cancelled by `outer` or by the handle.
     pub(super) fn attach(&self, outer: &CancellationToken) -> CancellationToken {
         let (mut control, token) = (lock(&self.0), outer.child_token());
+        // FAULT a run that was cancelled before it began runs: `control.is_cancelled` -> `false`
         if control.is_cancelled {
             token.cancel();
         }
@@ -116,6 +118,7 @@ impl RunHandle {
     pub(super) async fn decided(&self, pending: &PendingApproval) -> ApprovalDecisions {
         lock(&self.0).pending = Some(pending.clone());
         // Cleared on drop too, because a dropped wait can no longer receive decisions.
+        // FAULT a run names its waiting calls for a moment: `let _over` -> `let _`
         let _over = scopeguard::guard((), |()| lock(&self.0).pending = None);
         poll_fn(|cx| {
             let mut control = lock(&self.0);

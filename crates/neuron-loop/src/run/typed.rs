@@ -64,6 +64,7 @@ fn tool_name(parts: Parts<'_>) -> String {
         1 => TOOL_NAME.to_owned(),
         number => format!("{TOOL_NAME}_{number}"),
     });
+    // FAULT the output tool takes the name of another tool: `.is_none()` -> `.is_none() || true`
     let is_free = |name: &String| parts.definition.tools.definition(name).is_none();
     names.into_iter().find(is_free).unwrap_or_default()
 }

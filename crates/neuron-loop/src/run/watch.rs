@@ -84,6 +84,8 @@ impl<O> Stream for RunStream<'_, O> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.poll(cx).map(|item| match item? {
             Item::Event(event) => Some(Ok(RunEvent::Event(event))),
+            // FAULT a pause is not told to the reader of a stream: add `Item::End(Err(LoopError::ApprovalRequired(_)))
+            //     => None,`
             Item::End(end) => Some(end.map(RunEvent::Ended)),
         })
     }
@@ -119,6 +121,8 @@ impl<'a, T> Events<'a, T> {
                 Poll::Pending => self.run = Some(run),
             }
         }
+        // FAULT the last event of a stream gives way to the end: `self.slot.take()` -> `self.slot.take().filter(|_|
+        //     self.end.is_none())`
         if let Some(event) = self.slot.take() {
             return Poll::Ready(Some(Item::Event(event)));
         }

@@ -74,6 +74,7 @@ impl Account {
         for name @ ModelName { vendor, model } in names {
             let Amount { input_tokens, output_tokens, .. } = amount;
             match terms.prices.reserve(vendor, model, input_tokens, output_tokens) {
+                // FAULT the cheapest route is reserved: `most >= money` -> `most <= money`
                 Ok(money) if highest.is_some_and(|(most, _)| most >= money) => {}
                 Ok(money) => highest = Some((money, name)),
                 Err(error) => unknown = unknown.or(Some(error)),
@@ -126,8 +127,10 @@ impl Account {
     /// a limit together.
     pub(super) fn reserve(&self, amount: Amount) -> Result<(), LoopError> {
         let mut balance = self.lock();
+        // FAULT a budget ignores what others have reserved: without `.plus(balance.reserved)`
         let taken = balance.used.plus(balance.reserved).plus(amount);
         // A reservation of tool calls has no tokens, so the reserved tokens of model calls must not block it.
+        // FAULT tool calls wait for the tokens that a model call reserved: `amount.requests == 0` -> `false`
         let tokens = if amount.requests == 0 { balance.used } else { taken };
         let limits = &self.limits;
         let checked = limits
@@ -148,6 +151,7 @@ impl Account {
 
     fn check_money(&self, money: Money) -> Result<(), LoopError> {
         match self.money.as_ref().and_then(|terms| terms.limit) {
+            // FAULT the last cent of a budget cannot be spent: `money > limit` -> `money >= limit`
             Some(limit) if money > limit => {
                 let text = format!("money limit exceeded: {money} > {limit}");
                 Err(LoopError::UsageLimitExceeded(text))
@@ -171,7 +175,9 @@ impl Account {
     /// Subtracts `reserved` from the reservations and adds `spent` to the usage.
     pub(super) fn exchange(&self, reserved: Amount, spent: Amount) {
         let mut balance = self.lock();
+        // FAULT what is reserved of a budget is never given back: without the line
         balance.reserved = balance.reserved.minus(reserved);
+        // FAULT what is used is not counted in a budget: without the line
         balance.used = balance.used.plus(spent);
     }
 }
