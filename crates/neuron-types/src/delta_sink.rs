@@ -69,6 +69,7 @@ impl DeltaSlot {
         let mut slot = self.lock();
         let event = slot.event.take()?;
         // FAULT a reader does not wake the sender: without the line
+        //     (durability::concurrent_deltas_arrive_and_other_events_do_not)
         slot.senders.drain(..).for_each(Waker::wake);
         Some(event)
     }
@@ -92,6 +93,7 @@ impl DeltaSlot {
         slot.is_closed = true;
         slot.senders.drain(..).for_each(Waker::wake);
         // FAULT the end of a detached run does not wake its reader: without the statement
+        //     (agent::every_start_works_with_every_way_to_watch)
         if let Some(reader) = slot.reader.take() {
             reader.wake();
         }
@@ -124,6 +126,7 @@ impl DeltaSink for DeltaSlot {
                 None => return Poll::Ready(()),
             }
             // FAULT a sender does not wake the reader: without the statement
+            //     (agent::every_start_works_with_every_way_to_watch)
             if let Some(reader) = slot.reader.take() {
                 reader.wake();
             }

@@ -64,6 +64,7 @@ impl ModelLayer for Retry {
                 }
                 // A reset announces another attempt, so a cancelled run must not send it.
                 // FAULT a cancelled run announces another attempt: `call.cancellation.is_cancelled()` -> `false`
+                //     (stream_retries::run_cancelled_when_its_stream_broke_makes_no_further_attempt)
                 if call.cancellation.is_cancelled() {
                     return Err(LoopError::Cancelled);
                 }

@@ -59,6 +59,7 @@ pub(crate) async fn make_room(
     let old_tokens = env.current_tokens(ledger);
     let told_tokens = size_to_compact_at(env, ledger, old_tokens);
     // FAULT hooks are told the size that the strategy was told: `old_tokens, told_tokens` -> `told_tokens, old_tokens`
+    //     (overflow::every_strategy_can_be_forced_to_compact)
     match compact(env, ledger, old_tokens, told_tokens).await {
         Err(LoopError::Context(error)) => {
             // Outside of any span, because span exporters also export the log records inside a span, and the error may
@@ -111,7 +112,6 @@ async fn compact(
     // FAULT the usage of a compaction is not added: without the line
     ledger.tally.add_usage(&usage);
     let checked = compacted.and_then(|messages| {
-        // FAULT a compaction without a price is not refused: the line -> `drop(charged);`
         charged?;
         Ok(ledger.checked(messages)?)
     });

@@ -26,7 +26,7 @@ pub(crate) fn remind(env: &Env<'_>, ledger: &mut Ledger) {
     let point = point.in_run(ledger.tally.run.turns, env.run_tools());
     let texts: Vec<String> =
         injectors.iter().flat_map(|injector| injector.injections(&point)).collect();
-    // FAULT an empty reminder is said: `!text.is_empty()` -> `true`
+    // FAULT an empty reminder is said: `!text.is_empty()` -> `true` (reminders::repeated_call_has_one_reminder)
     for text in texts.into_iter().filter(|text| !text.is_empty()) {
         ledger.remind(text);
     }

@@ -75,13 +75,13 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
     // with every store.
     let question = |pending: &PendingCall| {
         let mut question = pending.clone();
-        // FAULT a signature that was renewed is another question: without the line
         question.signature = None;
         question
     };
     let waits = |decided: &PendingCall| {
         let decided = question(decided);
         // FAULT a decision of another turn fits: without `is_there &&`
+        //     (store::pending_approval_of_an_earlier_call_is_rejected)
         is_there && stored.pending_calls().any(|stored| question(stored) == decided)
     };
     decided.find(|pending| !waits(pending)).map(|pending| pending.call.id.clone())
@@ -108,6 +108,7 @@ impl Conversation {
         }
         let mut ledger = Ledger::from_messages(session.messages);
         // FAULT a damaged session forgets what it used: `session.state.token_usage` -> `TokenUsage::default()`
+        //     (stored_forms::session_of_version_1_is_resumed)
         (ledger.tally.runs, ledger.tally.total_usage) = (runs, session.state.token_usage);
         Self { ledger }
     }
@@ -125,6 +126,7 @@ impl Conversation {
         let pairs = session.messages.iter().zip(settled);
         let kept = pairs.take_while(|(stored, settled)| stored == settled).count();
         // FAULT a rewritten history is written behind its former one: without the line
+        //     (sessions::write_session_keeps_values_of_the_user)
         session.messages.truncate(kept);
         session.messages.extend_from_slice(settled.get(kept..).unwrap_or_default());
         session.state = state;
@@ -138,6 +140,7 @@ pub(crate) fn snapshot(ledger: &Ledger, effects: Vec<KnownEffect>) -> Result<Val
     let stored = ledger.with_messages(Vec::new());
     let mut snapshot = RunSnapshot::new(&*ledger.tally.run.id, Vec::new());
     // FAULT a new execution forgets the effects: `, effects)` -> `, Vec::new())`
+    //     (durability::continue_as_new_carries_the_whole_run)
     (snapshot.turns, snapshot.effects) = (ledger.tally.run.turns, effects);
     // `is_paused` is set if the history ends with an assistant message. The model continues such a message, even if the
     // user and not the provider left it incomplete.

@@ -28,7 +28,6 @@ impl Reminders {
 
     /// Returns `true` if the loop added this message to the conversation.
     pub(crate) fn contains(&self, message: &Message) -> bool {
-        // FAULT a pinned message goes like a reminder: without `&& !message.is_pinned()`
         message.role == Role::System && !message.is_pinned() && self.0.contains(&message.text())
     }
 
@@ -76,6 +75,7 @@ impl Ledger {
         }
         self.begin(run_id);
         // FAULT a paused answer that goes on has not paused: without the line
+        //     (pauses::run_continues_a_turn_that_the_provider_paused)
         self.tally.run.pauses = usize::from(is_paused);
         Ok(())
     }

@@ -158,10 +158,12 @@ impl<'a, 'l> Link<'a, 'l> {
             let run = &lock(self.tally).run;
             let tools = run.usage.tools.output_tokens;
             // FAULT what tools took counts as answers when a call is reserved: without `.saturating_sub(tools)`
+            //     (tool_usage::tool_tokens_do_not_raise_the_estimate_of_the_next_response)
             (run.usage.total.output_tokens.saturating_sub(tools), run.turns)
         };
         let most = call.request.max_tokens.unwrap_or(usize::MAX);
         // FAULT more is reserved than an answer may have: without `.min(most)`
+        //     (budget::concurrent_agents_share_requests_tool_calls_and_tokens)
         let answer = own.checked_div(turns).unwrap_or(FIRST_ANSWER).min(most);
         self.hooks.env.reserve_call(budget, call.request, prompt, answer).map(Some)
     }
@@ -332,6 +334,7 @@ impl<'a, 'l> Link<'a, 'l> {
                 //     Some(Err(_)))`
                 Progress::Event(Some(delta)) if !matches!(heard, Some(Err(_))) => {
                     // FAULT a cancelled stream shows one part more: without the line
+                    //     (first_chunk::cancel_stops_the_engine_and_not_the_hook)
                     check(token)?;
                     if self.hooks.env.config().early_tools && source.is_provider() {
                         prefetch.take_event(self.hooks.env, &hidden, &delta, self.tally).await?;

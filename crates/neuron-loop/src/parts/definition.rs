@@ -71,6 +71,7 @@ impl Definition {
     /// Returns the definition for a change, and discards the computed values.
     pub(crate) fn changed(&mut self) -> &mut Self {
         // FAULT a changed agent offers its former tools: without the line
+        //     (lifecycle::messages_and_tools_can_change_between_steps)
         self.derived = OnceLock::new();
         self
     }

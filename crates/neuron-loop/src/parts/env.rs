@@ -60,6 +60,7 @@ pub(crate) fn add_budget(own: Option<&Budget>, extensions: &mut Extensions) -> O
         return found.cloned();
     };
     // FAULT the budget of a run replaces the budget around it: `own.together_with(found)` -> `own.clone()`
+    //     (budget::nested_run_with_own_budget_respects_both_and_counts_once)
     let budget = found.map_or_else(|| own.clone(), |found| own.together_with(found));
     extensions.insert(budget.clone());
     Some(budget)
@@ -243,7 +244,6 @@ impl<'a> Offered<'a> {
     /// Returns the end of the error for an unknown tool. It is empty if the model cannot search for tools that are not in
     /// the request.
     pub(crate) fn search_hint(&self) -> &'static str {
-        // FAULT an error advises a search that was not offered: without `|| self.hides(SEARCH_TOOLS)`
         if !self.defers_tools() || self.hides(SEARCH_TOOLS) {
             ""
         } else if self.tools.prefers_vendor_search() {

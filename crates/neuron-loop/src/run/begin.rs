@@ -52,6 +52,7 @@ pub(super) fn begin(
             let is_new = session.map_or(Ok(()), |session| session.check_decisions(ledger));
             is_new.inspect_err(|_| {
                 // FAULT decisions that were refused as used stay: without the line
+                //     (store::pending_approval_of_an_earlier_call_is_rejected)
                 ledger.undecide();
             })?;
         }
@@ -61,6 +62,7 @@ pub(super) fn begin(
             // unchanged.
             accept(parts, &mut other, &decisions)?;
             // FAULT a copy of an approval is used twice: without the line
+            //     (store::pending_approval_of_an_earlier_call_is_rejected)
             session.map_or(Ok(()), |session| session.check_decisions(&other))?;
             *ledger = other;
         }
@@ -77,6 +79,7 @@ pub(super) fn begin(
     // FAULT the budget of a run gives way to that of its agent:
     //     `live.budget.as_ref().or(parts.definition.budget.as_ref())` ->
     //     `parts.definition.budget.as_ref().or(live.budget.as_ref())`
+    //     (budget::budget_of_a_run_replaces_the_budget_of_its_agent)
     let own_budget = live.budget.as_ref().or(parts.definition.budget.as_ref());
     live.scope = Some(RunScope::new(parts, ctx, ledger, own_budget, live.waits));
     Ok(())

@@ -88,6 +88,7 @@ pub(crate) async fn drive(
             }
             Err(error) => {
                 // FAULT a run that failed is not over: without the line
+                //     (lifecycle::continue_run_starts_without_a_new_message)
                 ledger.end_run();
                 Err(error)
             }
@@ -186,6 +187,7 @@ impl Driver<'_> {
         }
         if matches!(ledger.phase, Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_)) {
             // FAULT waiting calls are stored before they are signed: after the next
+            //     (store::run_that_waits_for_an_approval_is_stored_as_waiting)
             if ledger.waits() {
                 // Signed before the conversation is stored, because any process may decide on stored calls.
                 sign(self.env.parts, ledger);
@@ -234,7 +236,6 @@ impl Driver<'_> {
             let value = durability.record(&name, value).await?;
             messages = serde_json::from_value(value).map_err(failed)?;
         }
-        // FAULT a replay takes as many messages as it was sent before: `sent.len()` -> `messages.len().min(sent.len())`
         handle.taken(sent.len());
         Ok(ledger.steer(messages))
     }
@@ -264,7 +265,6 @@ impl Driver<'_> {
         // FAULT the session ends before the run: after the next
         if is_announced {
             // FAULT the end of a run is not told: without the line
-            // FAULT the engine hears of the end before the hooks: after the next
             hooks.notify(HookEvent::RunEnd { result }).await;
             if let Some(durability) = self.env.parts.durability {
                 // FAULT the engine does not hear how a run ended: without the line

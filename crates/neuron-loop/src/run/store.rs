@@ -67,7 +67,7 @@ impl<'s> SessionHandle<'s> {
     pub async fn load(&self) -> Result<Conversation, StorageError> {
         let (session, revision) = match self.0.storage.load_versioned_dyn(&self.0.id).await {
             Err(StorageError::NotFound(_)) => {
-                // FAULT a deleted session is appended to: without the line
+                // FAULT a deleted session is appended to: without the line (store::deleted_session_is_created_again)
                 *lock(&self.0.position) = None;
                 return Ok(Conversation::new());
             }

@@ -26,6 +26,7 @@ pub(super) type Done = Option<Box<Step<Option<Value>>>>;
 /// history was compacted, and otherwise `None`.
 pub(super) async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Done, LoopError> {
     // FAULT a run goes on between two turns: without the line
+    //     (cancel_after_turn::cancelled_turn_finishes_its_response_and_tools)
     check(env.stop)?;
     // FAULT system messages alone go to the model: `iter().all(|message| message.role == Role::System)` -> `is_empty()`
     if ledger.messages.iter().all(|message| message.role == Role::System) {
@@ -99,6 +100,7 @@ pub(super) async fn call_and_run(
         }
     } else {
         // FAULT room is made once in a run: without the line
+        //     (overflow::second_overflow_in_a_row_is_an_error_until_a_response)
         ledger.tally.run.overflowed = false;
     }
     let taken = answer.and_then(|response| take_answer(env, ledger, response, hidden));
@@ -161,6 +163,7 @@ fn hidden_from<'t>(
     }
     // Without `call_tool`, the request offers no deferred tool.
     // FAULT a request without call_tool offers what was found: `&[]` -> `before`
+    //     (deferred_tools::layer_that_removes_call_tool_prevents_all_deferred_tools)
     let before = if tools.hides(CALL_TOOL) { &[] } else { before };
     // FAULT a deferred tool runs before it was found: `answer` -> `&Message::user("")`
     //     (deferred_tools::tool_that_was_not_found_does_not_run)
@@ -171,7 +174,6 @@ fn hidden_from<'t>(
         hidden.extend(calls.map(|call| call.name.to_owned()));
     }
     // The registry does not know the output tool, whose definition is in the request.
-    // FAULT a typed run with deferred tools refuses its output: without the line
     hidden.retain(|name| env.output.is_none_or(|output| output.tool_name() != Some(name)));
     // A layer may refuse hundreds of deferred tools, so only the called ones are stored.
     let is_called = |name: &String| answer.tool_uses().any(|call| call.target().name == name);

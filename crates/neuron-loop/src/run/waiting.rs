@@ -60,6 +60,7 @@ async fn next_signal(
     if let Some(handle) = handle {
         let decided = async { Ok(handle.decided(pending).await) };
         // FAULT a run that finishes its turn waits for a person: `env.stop` -> `env.token`
+        //     (agent::decision_and_cancellation_wake_a_run_that_waits_for_approval)
         return or_cancelled(env.stop, decided).await.map(Some);
     }
     let missing = || {

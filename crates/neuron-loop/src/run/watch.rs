@@ -121,8 +121,6 @@ impl<'a, T> Events<'a, T> {
                 Poll::Pending => self.run = Some(run),
             }
         }
-        // FAULT the last event of a stream gives way to the end: `self.slot.take()` -> `self.slot.take().filter(|_|
-        //     self.end.is_none())`
         if let Some(event) = self.slot.take() {
             return Poll::Ready(Some(Item::Event(event)));
         }

@@ -66,6 +66,7 @@ pub(crate) async fn run_batch<'a>(
         // If tools are deferred, unknown names are counted singly. A model that searches may call several tools too early,
         // and on a replay a found tool may be unregistered.
         // FAULT a model that searches fails by names that it does not know: without `tools.defers_tools() ||`
+        //     (deferred_tools::retry_limit_counts_each_tool_that_was_not_found)
         let is_known = |name: &str| tools.defers_tools() || tools.definition(name).is_some();
         ran = ledger.count_failing(env.config().tool_retry_limit, is_known);
     }

@@ -124,6 +124,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
                 // A call that resumes a paused agent began in an earlier run.
                 // FAULT a paused agent whose turn did not come begins anew: `!matches!(item.verdict,
                 //     Verdict::Resume(_))` -> `true`
+                //     (approval::waiting_nested_agent_beside_a_failed_call_ends_once_and_is_interrupted)
                 if !matches!(item.verdict, Verdict::Resume(_)) {
                     self.calls.never_began(item.index);
                 }
@@ -246,6 +247,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         pending: PendingCall,
     ) -> Result<(), LoopError> {
         // FAULT the end of a call that waits is told twice: without the line
+        //     (approval::waiting_nested_agent_beside_a_failed_call_ends_once_and_is_interrupted)
         self.told.push(item.index);
         let error = match &pending.nested {
             Some(nested) => ToolError::ApprovalRequired(nested.clone()).into(),

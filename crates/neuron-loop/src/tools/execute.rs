@@ -44,6 +44,7 @@ pub(crate) async fn execute(
             let done = within(limit, work.as_mut()).await;
             Ok(done.unwrap_or_else(|| {
                 // FAULT a tool is not told that its time is over: without the line
+                //     (regressions::tool_timeout_cancels_the_token_of_the_call)
                 ctx.cancellation_token.cancel();
                 Err(ToolError::ExecutionFailed(text().into()))
             })?)

@@ -82,6 +82,7 @@ impl<'a> Prefetch<'a> {
         let mut work = pin!(work);
         poll_fn(|cx| {
             // FAULT early calls stand still while the answer arrives: without the line
+            //     (early_tools::discarded_early_calls_count)
             self.poll(cx);
             work.as_mut().poll(cx)
         })

@@ -74,7 +74,6 @@ impl Account {
         for name @ ModelName { vendor, model } in names {
             let Amount { input_tokens, output_tokens, .. } = amount;
             match terms.prices.reserve(vendor, model, input_tokens, output_tokens) {
-                // FAULT the cheapest route is reserved: `most >= money` -> `most <= money`
                 Ok(money) if highest.is_some_and(|(most, _)| most >= money) => {}
                 Ok(money) => highest = Some((money, name)),
                 Err(error) => unknown = unknown.or(Some(error)),
@@ -130,7 +129,6 @@ impl Account {
         // FAULT a budget ignores what others have reserved: without `.plus(balance.reserved)`
         let taken = balance.used.plus(balance.reserved).plus(amount);
         // A reservation of tool calls has no tokens, so the reserved tokens of model calls must not block it.
-        // FAULT tool calls wait for the tokens that a model call reserved: `amount.requests == 0` -> `false`
         let tokens = if amount.requests == 0 { balance.used } else { taken };
         let limits = &self.limits;
         let checked = limits
@@ -151,7 +149,6 @@ impl Account {
 
     fn check_money(&self, money: Money) -> Result<(), LoopError> {
         match self.money.as_ref().and_then(|terms| terms.limit) {
-            // FAULT the last cent of a budget cannot be spent: `money > limit` -> `money >= limit`
             Some(limit) if money > limit => {
                 let text = format!("money limit exceeded: {money} > {limit}");
                 Err(LoopError::UsageLimitExceeded(text))

@@ -88,7 +88,7 @@ impl Reservation {
     /// `usage`, whichever is larger. Returns the cost of the call, or `None` if the budget has no prices.
     pub fn settle_at_least(self, usage: &TokenUsage) -> Option<Cost> {
         // FAULT a call that broke costs only what was reported: `usize::max, Money::max` -> `|used, _| used, |used, _|
-        //     used`
+        //     used` (cost::failed_calls_cost_the_same_as_in_the_budget)
         self.count_reserved(usage, |used, reserved| used.with(reserved, usize::max, Money::max))
     }
 
