@@ -129,12 +129,6 @@ impl Changes {
         files.extend(list(&["ls-files", "-z", "--others", "--exclude-standard"])?);
         Ok(Self { base, files })
     }
-
-    /// Returns the content of a file in the commit [`base`](Self::base), or an empty text if the commit does not
-    /// contain the file.
-    pub(crate) fn text_before(&self, file: &str) -> String {
-        git(&["show", &format!("{}:./{file}", self.base)]).unwrap_or_default()
-    }
 }
 
 /// Returns the hash of the commit that `name` refers to, such as `HEAD`. Returns an error if there is none.

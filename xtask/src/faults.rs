@@ -1,332 +1,352 @@
 //! The command `cargo xtask faults`, which checks that tests of the agent loop find deliberate faults in its source.
 //!
-//! The command puts one fault at a time into a copy of the source. The test `crates/neuron-loop/tests/it/model`, which
-//! runs random cases, must then fail. If this test does not cover the faulty code, the list of faults names another
-//! test that must fail.
+//! A fault is a comment in the source, above the line that it breaks. The module `source` describes the comments. All
+//! faults are compiled into one copy of the workspace, and an environment variable selects one of them. The model of
+//! the loop, which runs random cases, must then fail. If the model does not cover the faulty code, the comment names
+//! another test that must fail.
 //!
-//! The faults in our list are mistakes that a person would make. We do not use cargo-mutants, because it generates a
-//! mutant for every function and cannot use a given list.
+//! The faults are mistakes that a person would make. We do not use cargo-mutants, because it generates a mutant for
+//! every function and cannot use given faults.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+mod copy;
+mod instrument;
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use self::copy::Copy;
+use self::source::{Fault, Source};
+use crate::compiler::PROFILE;
 use crate::{changes, process, workspace};
 
-/// Number of random cases that the test `model` of the agent loop runs for each fault. Most faults are found within 100
-/// cases, and the fault that takes longest within 19,000.
-const CASES: &str = "20000";
+/// The environment variable that selects a fault by its name.
+const VARIABLE: &str = "NEURON_FAULT";
 
-/// Time limit for the test `model` on the source without a fault.
+const TESTS: &str = "crates/neuron-loop/tests/";
+
+/// The beginning of the paths of the model in [`TESTS`].
+const MODEL: &str = "it/model";
+
+/// The test target.
+const PROGRAM: &str = "it";
+
+/// The test of the model.
+const MODEL_TEST: &str = "model::loop_matches_the_reference_under_any_interruption";
+
+/// Number of random cases that the model runs for each fault. Most faults are found within 100 cases, and the fault
+/// that takes longest within 19,000.
+const CASES: u32 = 20_000;
+
+/// Number of random cases that the model runs without a fault at first. If it needs more of them to find the faults, it
+/// runs the others afterwards.
+const FIRST_CASES: u32 = 1_000;
+
+/// Time limit for a test of the source without a fault.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Minimum time limit for a test of the source with a fault. The actual limit is ten times the duration of the test
-/// `model` without a fault, if that is longer. A test that exceeds the limit counts as an endless loop.
-const MINIMUM_LIMIT: Duration = Duration::from_secs(120);
+/// without a fault, if that is longer. A test that exceeds the limit counts as an endless loop.
+const MINIMUM_LIMIT: Duration = Duration::from_secs(60);
 
-/// Maximum number of faults in a sample that concern changed code. Of all other faults, the sample contains every 16th.
-const SAMPLE: usize = 16;
+/// Number of faults in a sample.
+const SAMPLE: usize = 64;
 
-const LOOP: &str = "crates/neuron-loop/src/";
-
-const MODEL: &str = "crates/neuron-loop/tests/it/model/";
-
-const LIST: &str = "crates/neuron-loop/tests/it/model/faults.txt";
-
-/// The test of the model.
-const TEST: &str = "model::loop_matches_the_reference_under_any_interruption";
-
-/// Selects the faults in the list `faults.txt` that a run of `cargo xtask faults` tries.
+/// Selects the faults that a run of `cargo xtask faults` tries.
 #[derive(Clone, Copy)]
 pub(crate) enum Selection<'a> {
     All,
     /// The faults whose names contain this text.
     Named(&'a str),
-    /// Up to [`SAMPLE`] faults that the current changes affect, and every 16th of the other faults.
+    /// [`SAMPLE`] faults. Faults that the current changes affect come first.
     Sample,
 }
 
-/// Puts one selected fault after another into a copy of the source, and runs the test that must then fail. Returns an
-/// error if the test succeeds for any fault.
+/// Compiles all faults into a copy of the source. Runs the test that must fail for each selected fault. Returns an
+/// error if the test succeeds for any of them.
 pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
-    let list = read(&process::root().join(LIST))?;
-    let faults = select(parse(&list)?, selection)?;
-    let copy = Copy::make(workspace::members()?.target_directory.join("faults"))?;
-    copy.build()?;
+    let sources = source::read_all()?;
+    let faults = select(&sources, selection)?;
     let start = Instant::now();
-    if let Verdict::Found(line) = copy.try_test(None, LIMIT)? {
-        return Err(format!("the model fails without a fault: {line}"));
-    }
-    let limit = MINIMUM_LIMIT.max(start.elapsed() * 10);
-    let mut missed = Vec::new();
-    for fault in &faults {
+    let program = Program::build(&sources)?;
+    println!("{:>5.1} s  built with all faults", start.elapsed().as_secs_f64());
+    let tests: BTreeSet<&str> = faults.iter().map(|fault| fault.test()).collect();
+    let mut limits = BTreeMap::new();
+    for test in tests {
         let start = Instant::now();
-        let path = copy.folder.join(fault.path());
-        let original = read(&path)?;
-        write(&path, &fault.applied_to(&original)?)?;
-        let verdict = copy.try_test(fault.test, limit);
-        write(&path, &original)?;
-        let verdict = verdict.map_err(|reason| format!("{}: {reason}", fault.name))?;
-        let seconds = start.elapsed().as_secs_f64();
-        match verdict {
-            Verdict::Found(line) => println!("{seconds:>5.1} s  found: {}: {line}", fault.name),
-            Verdict::Missed => {
-                println!("{seconds:>5.1} s  MISSED: {}", fault.name);
-                missed.push(fault.name);
-            }
-        }
+        program.check(test, 0..FIRST_CASES)?;
+        // The model then runs more cases than here.
+        let factor = if test == MODEL_TEST { 10 * CASES.div_ceil(FIRST_CASES) } else { 10 };
+        limits.insert(test, MINIMUM_LIMIT.max(start.elapsed().saturating_mul(factor)));
     }
-    println!("{} faults, {} found", faults.len(), faults.len() - missed.len());
-    match missed.as_slice() {
+    println!("{:>5.1} s  the tests pass without a fault", start.elapsed().as_secs_f64());
+    let outcome = program.run_all(&faults, &limits)?;
+    // Without a fault, the model must also pass in the cases in which it found faults.
+    if outcome.cases > FIRST_CASES {
+        program.check(MODEL_TEST, FIRST_CASES..outcome.cases)?;
+    }
+    let (all, seconds) = (faults.len(), start.elapsed().as_secs_f64());
+    println!("{all} faults, {} found in {seconds:.1} s", all - outcome.missed.len());
+    match outcome.missed.as_slice() {
         [] => Ok(()),
         missed => Err(format!("no test notices: {}", missed.join("; "))),
     }
 }
 
-/// A deliberate fault, parsed from an entry of the list `faults.txt`.
-#[derive(Debug)]
-struct Fault<'a> {
-    /// The whole entry of the fault in the list.
-    block: &'a str,
-    name: &'a str,
-    file: &'a str,
-    /// Name of the test in `tests/it` that must fail because of the fault. `None` means that the test `model` must
-    /// fail.
-    test: Option<&'a str>,
-    find: String,
-    replace: String,
-}
-
-/// Parses `list`, the content of the file `faults.txt`. The first lines of this file describe its format.
-fn parse(list: &str) -> Result<Vec<Fault<'_>>, String> {
-    let blocks = list.split("\n== ").skip(1);
-    let faults = blocks.map(|block| {
-        let mut lines = block.lines();
-        let name = lines.next().unwrap_or_default();
-        let file = lines.next().unwrap_or_default();
-        let part = |sign| {
-            let lines = block.lines().skip(2).filter_map(|line| line.strip_prefix(sign));
-            lines.collect::<Vec<_>>().join("\n")
-        };
-        let test = lines.next().and_then(|line| line.strip_prefix("test: "));
-        let fault = Fault { block, name, file, test, find: part('-'), replace: part('+') };
-        match fault.find.is_empty() || !file.ends_with(".rs") {
-            true => Err(format!("{LIST}: the fault `{name}` lacks a file or a text to find")),
-            false => Ok(fault),
-        }
-    });
-    faults.collect()
-}
-
-fn select<'a>(
-    mut faults: Vec<Fault<'a>>,
-    selection: Selection<'_>,
-) -> Result<Vec<Fault<'a>>, String> {
+fn select<'s>(sources: &'s [Source], selection: Selection<'_>) -> Result<Vec<&'s Fault>, String> {
+    let all = sources.iter().flat_map(|source| source.faults.iter().map(move |it| (source, it)));
     match selection {
-        Selection::All => {}
-        Selection::Named(text) => faults.retain(|fault| fault.name.contains(text)),
+        Selection::All => Ok(all.map(|(_, fault)| fault).collect()),
+        Selection::Named(text) => {
+            Ok(all.map(|(_, fault)| fault).filter(|fault| fault.name.contains(text)).collect())
+        }
         Selection::Sample => {
-            let changes = changes::since(None)?;
-            let is_model = |file: &String| file.starts_with(MODEL) && file != LIST;
-            let is_model_changed = changes.files.iter().any(is_model);
-            let known = changes.text_before(LIST);
-            let is_affected = |fault: &Fault<'_>| {
-                is_model_changed
-                    || changes.files.contains(&fault.path())
-                    || !known.contains(fault.block.trim_end())
+            let files = &changes::current()?.files;
+            let is_model_changed =
+                files.iter().any(|file| file.starts_with(&format!("{TESTS}{MODEL}")));
+            let is_affected = |(source, fault): &(&Source, &Fault)| match &fault.test {
+                _ if files.contains(&source.path) => true,
+                None => is_model_changed,
+                Some(test) => files.contains(&file_of(test)),
             };
-            let (affected, others): (Vec<_>, Vec<_>) = faults.into_iter().partition(is_affected);
-            let count = affected.len();
-            let mut sample = every(affected, count.div_ceil(SAMPLE), 0);
+            let (affected, others): (Vec<_>, Vec<_>) = all.partition(is_affected);
+            let (count, first) = (affected.len(), offset()?);
+            let mut sample = part_of(affected, SAMPLE, first);
             println!("the change affects {count} faults, of which {} are tried", sample.len());
-            // The first digit of the commit's hash is the offset of the sample, so that different commits try different
-            // faults.
-            let digit =
-                changes::commit("HEAD")?.chars().next().and_then(|first| first.to_digit(16));
-            sample.extend(every(others, SAMPLE, digit.map_or(0, |digit| digit as usize)));
-            faults = sample;
+            sample.extend(part_of(others, SAMPLE.saturating_sub(sample.len()), first));
+            Ok(sample.into_iter().map(|(_, fault)| fault).collect())
         }
     }
-    Ok(faults)
 }
 
-/// Returns every `step`-th fault, beginning with the fault at the index `first`.
-fn every(faults: Vec<Fault<'_>>, step: usize, first: usize) -> Vec<Fault<'_>> {
-    faults.into_iter().skip(first).step_by(step.max(1)).collect()
+/// Returns the first digits of the commit's hash, so that different commits try different faults.
+fn offset() -> Result<usize, String> {
+    let commit = changes::commit("HEAD")?;
+    let digits = commit.get(..6).and_then(|digits| usize::from_str_radix(digits, 16).ok());
+    Ok(digits.unwrap_or_default())
 }
 
-impl Fault<'_> {
-    /// Returns the path of the fault's source file, relative to the workspace's root.
-    fn path(&self) -> String {
-        match self.file.starts_with("crates/") {
-            true => self.file.to_owned(),
-            false => format!("{LOOP}{}", self.file),
-        }
+/// Returns `count` items at equal distances, or all items if there are fewer. Rotates the items by `offset` before.
+fn part_of<T>(mut items: Vec<T>, count: usize, offset: usize) -> Vec<T> {
+    let all = items.len();
+    if let Some(offset) = offset.checked_rem(all) {
+        items.rotate_left(offset);
     }
+    // An item is taken whenever the share of the items up to it reaches the next whole number.
+    let share = |index: usize| (index * count.min(all)).checked_div(all).unwrap_or_default();
+    let chosen = (0..).zip(items).filter(|(index, _)| share(index + 1) > share(*index));
+    chosen.map(|(_, item)| item).collect()
+}
 
-    /// Puts the fault into `text`, the content of the source file. Returns an error if the text that the fault replaces
-    /// does not occur exactly once.
-    fn applied_to(&self, text: &str) -> Result<String, String> {
-        match text.matches(&self.find).count() {
-            1 => Ok(text.replacen(&self.find, &self.replace, 1)),
-            count => Err(format!(
-                "the fault `{}` looks for a text that occurs {count} times in {}: {:?}",
-                self.name, self.file, self.find
-            )),
-        }
+/// Returns the path of the file that contains a test of `tests/it`.
+fn file_of(test: &str) -> String {
+    let module = test.split_once("::").map_or(test, |(module, _)| module);
+    format!("{TESTS}{PROGRAM}/{module}.rs")
+}
+
+impl Fault {
+    /// Returns the name of the test that must find the fault.
+    fn test(&self) -> &str {
+        self.test.as_deref().unwrap_or(MODEL_TEST)
     }
 }
 
 enum Verdict {
-    /// The test failed or did not end, so it found the fault. The field contains a line of the output, the name of the
-    /// test, or a short reason.
-    Found(String),
+    /// The test failed or did not end, so it found the fault.
+    Found {
+        /// A line of the output, the name of the test, or a short reason.
+        line: String,
+        /// Number of cases that the model needed.
+        cases: u32,
+    },
     Missed,
 }
 
-/// A copy of the workspace with its own target folder. The faults are put into this copy.
-struct Copy {
-    folder: PathBuf,
-    /// The locked file. Without the lock, two processes could put their faults into the same files.
-    _lock: File,
+/// The outcome of the tests for all faults.
+#[derive(Default)]
+struct Outcome<'f> {
+    /// Names of the faults that no test found.
+    missed: Vec<&'f str>,
+    /// Highest number of cases that the model needed to find a fault.
+    cases: u32,
+    /// Set if a test could not be run.
+    error: Option<String>,
 }
 
-impl Copy {
-    /// Creates or updates the copy in `folder`. Only files that differ are written, so that cargo rebuilds only these.
-    fn make(folder: PathBuf) -> Result<Self, String> {
-        fs::create_dir_all(&folder).map_err(|error| cannot("create", &folder, &error))?;
-        let lock = folder.join("lock");
-        let lock = File::create(&lock)
-            .and_then(|file| file.lock().map(|()| file))
-            .map_err(|error| cannot("lock", &lock, &error))?;
-        let copy = Self { folder, _lock: lock };
-        let (files, listing) = (changes::files()?, copy.folder.join("files.txt"));
-        let last = fs::read_to_string(&listing).unwrap_or_default();
-        let is_gone = |file: &&str| !file.is_empty() && files.iter().all(|other| other != file);
-        for gone in last.split('\0').filter(is_gone) {
-            copy.remove(gone)?;
-        }
-        for file in &files {
-            let (from, to) = (process::root().join(file), copy.folder.join(file));
-            let bytes = fs::read(&from).map_err(|error| cannot("read", &from, &error))?;
-            if fs::read(&to).is_ok_and(|present| present == bytes) {
-                continue;
-            }
-            let parent = to.parent().unwrap_or(&to);
-            fs::create_dir_all(parent).map_err(|error| cannot("create", parent, &error))?;
-            fs::write(&to, bytes).map_err(|error| cannot("write", &to, &error))?;
-        }
-        write(&listing, &files.join("\0"))?;
-        Ok(copy)
-    }
+/// The test program of a copy of the workspace that contains all faults.
+struct Program {
+    copy: Copy,
+    path: PathBuf,
+}
 
-    /// Removes a file that the workspace no longer has from the copy, and also the folders that become empty.
-    fn remove(&self, file: &str) -> Result<(), String> {
-        let path = self.folder.join(file);
-        if path.is_file() {
-            fs::remove_file(&path).map_err(|error| cannot("remove", &path, &error))?;
+impl Program {
+    /// Copies the workspace, puts the faults into the copy, and builds the test program.
+    fn build(sources: &[Source]) -> Result<Self, String> {
+        let mut texts = instrument::instrument(sources)?;
+        for library in instrument::libraries(&texts) {
+            let text = match texts.get(&library) {
+                Some(text) => text.clone(),
+                None => fs::read_to_string(process::root().join(&library))
+                    .map_err(|error| format!("cannot read {library}: {error}"))?,
+            };
+            texts.insert(library, instrument::declare_module(&text));
         }
-        let folders = path.ancestors().skip(1).take_while(|folder| *folder != self.folder);
-        // `remove_dir` fails for a folder that is not empty, so the error is ignored.
-        folders.for_each(|folder| drop(fs::remove_dir(folder)));
-        Ok(())
-    }
-
-    /// Builds and runs a test of `tests/it` in the copy. If `test` is `None`, runs the test `model`.
-    fn try_test(&self, test: Option<&str>, limit: Duration) -> Result<Verdict, String> {
-        let mut program = process::program(self.build()?);
-        program.env("MODEL_CASES", CASES).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
-        program.args(["--exact", test.unwrap_or(TEST)]);
-        match process::run_within(program, &self.folder.join("output.txt"), limit)? {
-            process::Ending::Success(_) => Ok(Verdict::Missed),
-            process::Ending::Failure(_, output) => {
-                let line = output.lines().find(|line| line.starts_with("case "));
-                let line = line.or(test).unwrap_or("the model fails").chars().take(90).collect();
-                Ok(Verdict::Found(line))
-            }
-            process::Ending::TimedOut => Ok(Verdict::Found("it does not end".into())),
-        }
-    }
-
-    /// Builds the tests of the crate `neuron-loop`, and returns the path of the test program.
-    fn build(&self) -> Result<PathBuf, String> {
-        let mut command =
-            process::cargo(["test", "--quiet", "--offline", "--package", "neuron-loop"]);
-        command.args(["--test", "it", "--no-run"]);
+        let copy = Copy::make(workspace::members()?.target_directory.join("faults"), &texts)?;
+        let mut command = process::cargo(["test", "--quiet", "--offline", "--no-run"]);
+        command.args(["--package", "neuron-loop", "--test", PROGRAM, "--profile", PROFILE]);
         command.arg("--message-format=json-render-diagnostics");
-        command.current_dir(&self.folder);
-        // Debug information makes linking slow, and the program is linked once for each fault.
-        command.env("CARGO_TARGET_DIR", self.folder.join("target"));
-        command.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_INCREMENTAL", "1");
+        command.current_dir(&copy.folder);
+        command.env("CARGO_TARGET_DIR", copy.folder.join("target"));
+        command.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_INCREMENTAL", "0");
         let output = command.output().map_err(|error| process::cannot_start(&command, &error))?;
-        let messages = String::from_utf8_lossy(&output.stdout);
-        match process::programs(&messages).next() {
-            Some((_, program)) if output.status.success() => Ok(program),
-            _ => {
-                let reason = String::from_utf8_lossy(&output.stderr);
-                Err(format!("it does not compile:\n{reason}"))
+        if !output.status.success() {
+            let reason = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("the source with all faults does not compile:\n{reason}"));
+        }
+        let path = process::programs(&String::from_utf8_lossy(&output.stdout)).next();
+        let (_, path) = path.ok_or("the build made no test program")?;
+        Ok(Self { copy, path })
+    }
+
+    /// Returns an error if a test fails without a fault. The model runs the given cases.
+    fn check(&self, test: &str, cases: Range<u32>) -> Result<(), String> {
+        match self.run(test, None, cases, LIMIT, 0)? {
+            Verdict::Missed => Ok(()),
+            Verdict::Found { line, .. } => {
+                Err(format!("the test {} fails without a fault: {line}", test))
             }
         }
     }
-}
 
-fn read(path: &Path) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|error| cannot("read", path, &error))
-}
+    /// Runs the tests for all faults, as many at once as the machine has processors.
+    fn run_all<'f>(
+        &self,
+        faults: &[&'f Fault],
+        limits: &BTreeMap<&str, Duration>,
+    ) -> Result<Outcome<'f>, String> {
+        let (next, outcome) = (AtomicUsize::new(0), Mutex::new(Outcome::default()));
+        let outcome_of = || outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        let work = |worker| {
+            while let Some(fault) = faults.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let (start, test) = (Instant::now(), fault.test());
+                let limit = limits.get(test).copied().unwrap_or(LIMIT);
+                let verdict = self.run(test, Some(&fault.name), 0..CASES, limit, worker);
+                let seconds = start.elapsed().as_secs_f64();
+                let mut outcome = outcome_of();
+                match verdict {
+                    Ok(Verdict::Found { line, cases }) => {
+                        println!("{seconds:>5.1} s  found: {}: {line}", fault.name);
+                        outcome.cases = outcome.cases.max(cases);
+                    }
+                    Ok(Verdict::Missed) => {
+                        println!("{seconds:>5.1} s  MISSED: {}", fault.name);
+                        outcome.missed.push(&fault.name);
+                    }
+                    Err(reason) => {
+                        outcome.error = Some(format!("{}: {reason}", fault.name));
+                        return;
+                    }
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for worker in 0..thread::available_parallelism().map_or(1, usize::from) {
+                scope.spawn(move || work(worker));
+            }
+        });
+        let mut outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        outcome.error.take().map_or(Ok(outcome), Err)
+    }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|error| cannot("write", path, &error))
-}
-
-fn cannot(what: &str, path: &Path, error: &std::io::Error) -> String {
-    format!("cannot {what} {}: {error}", path.display())
+    /// Runs a test with a fault or without. The model runs the given cases. The output is written to a file of the
+    /// `worker`.
+    fn run(
+        &self,
+        test: &str,
+        fault: Option<&str>,
+        cases: Range<u32>,
+        limit: Duration,
+        worker: usize,
+    ) -> Result<Verdict, String> {
+        let mut program = process::program(&self.path);
+        program.args(["--exact", test]);
+        program.env("MODEL_FIRST", cases.start.to_string());
+        program.env("MODEL_CASES", cases.len().to_string());
+        program.env("RUST_BACKTRACE", "0").env_remove(VARIABLE);
+        program.envs(fault.map(|fault| (VARIABLE, fault)));
+        let output = self.copy.folder.join(format!("output-{worker}.txt"));
+        match process::run_within(program, &output, limit)? {
+            process::Ending::Success(output) if output.contains(" 1 passed") => Ok(Verdict::Missed),
+            process::Ending::Success(_) => Err(format!("there is no test {}", test)),
+            process::Ending::Failure(_, output) => {
+                let case = output.lines().find_map(|line| {
+                    let (number, _) = line.strip_prefix("case ")?.split_once(':')?;
+                    Some((line, number.parse::<u32>().ok()?.saturating_add(1)))
+                });
+                // Without a case, the situations that the cases cover are too few.
+                let all = if test == MODEL_TEST { CASES } else { 0 };
+                let (line, cases) = case.unwrap_or((test, all));
+                Ok(Verdict::Found { line: line.chars().take(90).collect(), cases })
+            }
+            process::Ending::TimedOut => {
+                Ok(Verdict::Found { line: "it does not end".to_owned(), cases: 0 })
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
-    fn every_fault_fits_the_loop_as_it_is() {
-        let list = read(&process::root().join(LIST)).unwrap();
-        let faults = parse(&list).unwrap();
-        for fault in &faults {
-            let text = read(&process::root().join(fault.path())).unwrap();
-            assert_ne!(fault.applied_to(&text).unwrap(), text, "{}", fault.name);
+    fn every_fault_fits_the_line_below_it() {
+        let sources = source::read_all().unwrap();
+        for (path, text) in instrument::instrument(&sources).unwrap() {
+            assert!(syn::parse_file(&text).is_ok(), "{path} is not valid with its faults:\n{text}");
         }
-        let names: BTreeSet<&str> = faults.iter().map(|fault| fault.name).collect();
+        let faults: Vec<&Fault> = select(&sources, Selection::All).unwrap();
+        let names: BTreeSet<&str> = faults.iter().map(|fault| &*fault.name).collect();
         assert_eq!(names.len(), faults.len(), "two faults have the same name");
-        assert!(names.len() >= 150);
+        assert!(names.len() >= 255, "only {} faults", names.len());
     }
 
     #[test]
     fn every_test_that_a_fault_names_exists() {
-        let list = read(&process::root().join(LIST)).unwrap();
-        let faults = parse(&list).unwrap();
-        let tests: Vec<&str> = faults.iter().filter_map(|fault| fault.test).collect();
+        let sources = source::read_all().unwrap();
+        let faults = sources.iter().flat_map(|source| &source.faults);
+        let tests: BTreeSet<&String> = faults.filter_map(|fault| fault.test.as_ref()).collect();
         assert!(!tests.is_empty());
         for test in tests {
-            let (file, name) = test.split_once("::").unwrap();
-            let path = process::root().join(format!("crates/neuron-loop/tests/it/{file}.rs"));
-            assert!(read(&path).unwrap().contains(&format!("fn {name}(")), "{test}");
+            let text = fs::read_to_string(process::root().join(file_of(test))).unwrap();
+            let (_, name) = test.rsplit_once("::").unwrap();
+            assert!(text.contains(&format!("fn {name}(")), "{test}");
         }
+        let folder = process::root().join(TESTS);
+        let model = fs::read_to_string(folder.join(format!("{MODEL}.rs"))).unwrap();
+        let (_, name) = MODEL_TEST.split_once("::").unwrap();
+        assert!(model.contains(&format!("fn {name}(")));
     }
 
     #[test]
-    fn a_fault_without_a_file_is_an_error() {
-        assert!(parse("\n== no file\n-a\n+b\n").unwrap_err().contains("no file"));
-        assert!(parse("\n== no text\na.rs\n+b\n").unwrap_err().contains("no text"));
+    fn a_sample_has_enough_faults() {
+        let sources = source::read_all().unwrap();
+        let sample = select(&sources, Selection::Sample).unwrap();
+        assert_eq!(sample.len(), SAMPLE);
     }
 
     #[test]
-    fn a_sample_is_a_part_of_the_list() {
-        let list = read(&process::root().join(LIST)).unwrap();
-        let faults = parse(&list).unwrap();
-        let (least, most) = (faults.len() / SAMPLE / 2, faults.len().div_ceil(SAMPLE) + SAMPLE);
-        let sample = select(faults, Selection::Sample).unwrap();
-        assert!((least..=most).contains(&sample.len()), "{}", sample.len());
+    fn a_part_has_equal_distances() {
+        assert_eq!(part_of(vec![0, 1, 2, 3, 4, 5], 3, 0), [1, 3, 5]);
+        assert_eq!(part_of(vec![0, 1, 2, 3, 4, 5], 3, 7), [2, 4, 0]);
+        assert_eq!(part_of(vec![0, 1], 3, 0), [0, 1]);
+        assert!(part_of(vec![0, 1], 0, 0).is_empty());
+        assert!(part_of(Vec::<u8>::new(), 3, 5).is_empty());
     }
 }

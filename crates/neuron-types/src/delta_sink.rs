@@ -68,6 +68,8 @@ impl DeltaSlot {
     pub fn take(&self) -> Option<StreamEvent> {
         let mut slot = self.lock();
         let event = slot.event.take()?;
+        // FAULT a reader does not wake the sender: without the line
+        //     (durability::concurrent_deltas_arrive_and_other_events_do_not)
         slot.senders.drain(..).for_each(Waker::wake);
         Some(event)
     }
@@ -90,6 +92,8 @@ impl DeltaSlot {
         let mut slot = self.lock();
         slot.is_closed = true;
         slot.senders.drain(..).for_each(Waker::wake);
+        // FAULT the end of a detached run does not wake its reader: without the statement
+        //     (agent::every_start_works_with_every_way_to_watch)
         if let Some(reader) = slot.reader.take() {
             reader.wake();
         }
@@ -121,6 +125,8 @@ impl DeltaSink for DeltaSlot {
                 Some(event) => slot.event = Some(event),
                 None => return Poll::Ready(()),
             }
+            // FAULT a sender does not wake the reader: without the statement
+            //     (agent::every_start_works_with_every_way_to_watch)
             if let Some(reader) = slot.reader.take() {
                 reader.wake();
             }
@@ -183,6 +189,7 @@ impl<'s> BufferedDeltas<'s> {
         // Do not hold the lock while a send waits for the reader.
         let deltas = std::mem::take(&mut *self.lock());
         for delta in deltas {
+            // FAULT what was held back is never shown: without the line
             self.sink.send(delta).await;
         }
     }
@@ -195,6 +202,7 @@ impl<'s> BufferedDeltas<'s> {
 impl DeltaSink for BufferedDeltas<'_> {
     fn poll_send(&self, cx: &mut Context<'_>, event: &mut Option<StreamEvent>) -> Poll<()> {
         match event.take() {
+            // FAULT nothing is held back: `delta.is_delta()` -> `false`
             Some(delta) if delta.is_delta() => {
                 self.lock().push(delta);
                 Poll::Ready(())
@@ -202,6 +210,7 @@ impl DeltaSink for BufferedDeltas<'_> {
             other => {
                 if let Some(StreamEvent::Reset { .. }) = other {
                     // The model call is repeated, so the buffered deltas are from an abandoned attempt.
+                    // FAULT what broke is shown with the next attempt: without the line
                     self.lock().clear();
                 }
                 *event = other;

@@ -131,6 +131,7 @@ impl<'a> ModelCall<'a> {
             true => "the latest results are removed from the conversation",
             false => "their results stay in the conversation",
         };
+        // FAULT a rejection takes turns for tool calls: `tool_calls` -> `turns`
         match self.run.tool_calls {
             0 => {}
             1 => reason += &format!(" (before that, 1 tool call ran; {results})"),
@@ -313,6 +314,7 @@ impl<'a> ModelNext<'a> {
         'a: 'b,
     {
         match self.layers {
+            // FAULT the last layer is the outermost: `[layer, layers @ ..]` -> `[layers @ .., layer]`
             [layer, layers @ ..] => layer.0.call_dyn(call, ModelNext { layers, ..self }),
             [] => self.endpoint.make(call, self.sink),
         }

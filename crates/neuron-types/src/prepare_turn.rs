@@ -67,6 +67,8 @@ impl<'a> TurnSetup<'a> {
         let output_tool = self.output_tool;
         for (tool, offered) in self.tools.iter().zip(&mut self.offered) {
             let is_output = output_tool == Some(&*tool.name);
+            // FAULT a callback that takes one tool away takes all: `(is_output || is_offered(tool))` -> `is_output &&
+            //     is_offered(tool)`
             *offered = *offered && (is_output || is_offered(tool));
         }
         for tool in self.deferred {
@@ -143,6 +145,8 @@ where
         }
         let request = RequestRef {
             system: (!system_prompt.is_empty()).then_some(&system_prompt),
+            // FAULT tools that a callback takes away are sent nevertheless:
+            //     `fewer_tools.as_deref().unwrap_or(call.request.tools)` -> `call.request.tools`
             tools: fewer_tools.as_deref().unwrap_or(call.request.tools),
             ..call.request
         };

@@ -57,13 +57,18 @@ impl ModelLayer for Retry {
                     answered => return answered,
                 };
                 let pause = error.retry_after().unwrap_or_default();
+                // FAULT a call of the model is tried once too often: `self.retries` -> `self.retries + 1`
+                // FAULT a provider that asks for three seconds is not asked again: `> MAX_WAIT` -> `> MAX_WAIT / 1_000`
                 if attempt > self.retries || call.is_last || call.is_durable || pause > MAX_WAIT {
                     return Err(error.into());
                 }
                 // A reset announces another attempt, so a cancelled run must not send it.
+                // FAULT a cancelled run announces another attempt: `call.cancellation.is_cancelled()` -> `false`
+                //     (stream_retries::run_cancelled_when_its_stream_broke_makes_no_further_attempt)
                 if call.cancellation.is_cancelled() {
                     return Err(LoopError::Cancelled);
                 }
+                // FAULT the reader is told the number of the attempt that failed: after the next
                 attempt += 1;
                 if let Some(sink) = next.sink() {
                     let error = LoopError::Provider(error).into();
@@ -84,6 +89,7 @@ impl ModelLayer for Retry {
 fn is_transient(error: &ProviderError, next: ModelNext<'_>) -> bool {
     match next.sink() {
         Some(_) => error.is_retryable_from_start(),
+        // FAULT a broken stream that nobody reads is tried again: `is_retryable()` -> `is_retryable_from_start()`
         None => error.is_retryable(),
     }
 }

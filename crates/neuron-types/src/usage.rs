@@ -203,6 +203,7 @@ impl UsageLimits {
 /// Returns [`LoopError::UsageLimitExceeded`] if `count` exceeds `limit`. `what` names the counted resource.
 fn at_most(what: &str, count: usize, limit: Option<usize>) -> Result<(), LoopError> {
     match limit {
+        // FAULT a limit that is off by one: `count > limit` -> `count >= limit`
         Some(limit) if count > limit => {
             Err(LoopError::UsageLimitExceeded(format!("{what} limit exceeded: {count} > {limit}")))
         }

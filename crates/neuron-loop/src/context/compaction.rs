@@ -48,6 +48,8 @@ pub(crate) async fn make_room(
     env: &Env<'_>,
     ledger: &mut Ledger,
 ) -> Result<Option<Sizes>, LoopError> {
+    // FAULT room is made for a call again and again: `std::mem::replace(&mut ledger.tally.run.overflowed, true)` ->
+    //     `false`
     if std::mem::replace(&mut ledger.tally.run.overflowed, true) {
         return Ok(None);
     }
@@ -56,11 +58,14 @@ pub(crate) async fn make_room(
     }
     let old_tokens = env.current_tokens(ledger);
     let told_tokens = size_to_compact_at(env, ledger, old_tokens);
+    // FAULT hooks are told the size that the strategy was told: `old_tokens, told_tokens` -> `told_tokens, old_tokens`
+    //     (overflow::every_strategy_can_be_forced_to_compact)
     match compact(env, ledger, old_tokens, told_tokens).await {
         Err(LoopError::Context(error)) => {
             // Outside of any span, because span exporters also export the log records inside a span, and the error may
             // quote messages.
             tracing::warn!(parent: None, %error, "the context window is exceeded, and compacting failed");
+            // FAULT a strategy that cannot make room ends the run: `Ok(None)` -> `Err(LoopError::Context(error))`
             Ok(None)
         }
         compacted => compacted,
@@ -104,6 +109,7 @@ async fn compact(
     let compacted = scopes.run(or_cancelled(env.token, work)).await;
     let charged = charge(env, request, &mut usage);
     env.ctx.usage.add(&usage);
+    // FAULT the usage of a compaction is not added: without the line
     ledger.tally.add_usage(&usage);
     let checked = compacted.and_then(|messages| {
         charged?;
@@ -121,10 +127,12 @@ async fn compact(
         false => old_tokens,
     };
     let new_estimate = strategy.estimate_request_dyn(env.frame.request(&messages));
+    // FAULT a compacted history is said to be longer: `new_estimate, old_estimate` -> `old_estimate, new_estimate`
     let new_tokens = in_proportion(old_tokens, new_estimate, old_estimate);
     scopes.end(Outcome::Compacted { new_tokens });
     // Estimates may be coarse, so fewer messages with the same estimate are progress too.
     let is_shorter = messages.len() < ledger.messages.len();
+    // FAULT a compaction that changes nothing is progress: `is_shorter` -> `true`
     let progress = new_estimate < old_estimate || (new_estimate == old_estimate && is_shorter);
     if !progress {
         return Ok(None);
@@ -133,6 +141,7 @@ async fn compact(
     let is_enough = !strategy.should_compact_request_dyn(request, new_tokens);
     let frame = env.frame_size();
     let size = KnownSize { tokens: new_tokens, messages: messages.len(), frame };
+    // FAULT a hook that ends the run at a compaction undoes it: after the next
     ledger.compacted(messages, size, is_enough);
     hooks.dispatch(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
     Ok(Some((old_tokens, new_tokens)))
@@ -143,6 +152,8 @@ async fn compact(
 fn fits_budget(env: &Env<'_>, request: RequestRef<'_>) -> bool {
     let budget = env.run.budget.as_ref();
     let (info, model) = env.priced_model(request);
+    // FAULT an exhausted budget does not stop a compaction: the line -> `true`
+    //     (money::exhausted_budget_does_not_compact)
     budget.is_none_or(|budget| budget.reserve_call(info.name, model, 1, 1).is_ok())
 }
 
@@ -158,6 +169,7 @@ fn charge(
     };
     let (info, model) = env.priced_model(request);
     let (cost, known) = budget.charge_call(info.name, model, usage);
+    // FAULT the cost of a compaction is not in the usage of the run: without the line (cost::compaction_counts)
     usage.cost = cost.or(usage.cost);
     known
 }

@@ -47,9 +47,11 @@ pub(crate) fn session_parts(
 ) -> Result<(&[Message], SessionState), StorageError> {
     let (settled, open) = ledger.messages.split_at_checked(ledger.settled()).unwrap_or_default();
     let mut head = ledger.with_messages(open.to_vec());
+    // FAULT a session at rest loses decisions: without `.filter(|_| tools_begin)`
     if let Some((mut calls, _)) = head.open().filter(|_| tools_begin) {
         calls.batch.open_calls().into_iter().for_each(|index| calls.begin(index));
     }
+    // FAULT a session has results without a reason while calls run: without the line
     head.explain_missing(None);
     let value = serde_json::to_value(head)?;
     state.custom.insert(SESSION_KEY.to_owned(), value);
@@ -78,6 +80,8 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
     };
     let waits = |decided: &PendingCall| {
         let decided = question(decided);
+        // FAULT a decision of another turn fits: without `is_there &&`
+        //     (store::pending_approval_of_an_earlier_call_is_rejected)
         is_there && stored.pending_calls().any(|stored| question(stored) == decided)
     };
     decided.find(|pending| !waits(pending)).map(|pending| pending.call.id.clone())
@@ -103,6 +107,8 @@ impl Conversation {
             runs = ledger.tally.runs;
         }
         let mut ledger = Ledger::from_messages(session.messages);
+        // FAULT a damaged session forgets what it used: `session.state.token_usage` -> `TokenUsage::default()`
+        //     (stored_forms::session_of_version_1_is_resumed)
         (ledger.tally.runs, ledger.tally.total_usage) = (runs, session.state.token_usage);
         Self { ledger }
     }
@@ -119,6 +125,8 @@ impl Conversation {
         // After an earlier write, most of the messages are already in the session.
         let pairs = session.messages.iter().zip(settled);
         let kept = pairs.take_while(|(stored, settled)| stored == settled).count();
+        // FAULT a rewritten history is written behind its former one: without the line
+        //     (sessions::write_session_keeps_values_of_the_user)
         session.messages.truncate(kept);
         session.messages.extend_from_slice(settled.get(kept..).unwrap_or_default());
         session.state = state;
@@ -131,9 +139,13 @@ impl Conversation {
 pub(crate) fn snapshot(ledger: &Ledger, effects: Vec<KnownEffect>) -> Result<Value, LoopError> {
     let stored = ledger.with_messages(Vec::new());
     let mut snapshot = RunSnapshot::new(&*ledger.tally.run.id, Vec::new());
+    // FAULT a new execution forgets the effects: `, effects)` -> `, Vec::new())`
+    //     (durability::continue_as_new_carries_the_whole_run)
     (snapshot.turns, snapshot.effects) = (ledger.tally.run.turns, effects);
     // `is_paused` is set if the history ends with an assistant message. The model continues such a message, even if the
     // user and not the provider left it incomplete.
+    // FAULT a turn that was paused cannot go on in a new execution: `!transcript::is_open(&ledger.messages, false)` ->
+    //     `false`
     snapshot.is_paused = !transcript::is_open(&ledger.messages, false);
     snapshot.usage = ledger.tally.run.usage.total.clone();
     snapshot.loop_state = serde_json::to_value(stored).map_err(failed)?;
@@ -225,14 +237,20 @@ fn from_first_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> {
 pub(crate) fn from_pending(pending: PendingApproval) -> Result<Ledger, ApprovalError> {
     pending.check_whole()?;
     let mut ledger = Ledger { messages: pending.messages, ..Ledger::default() };
+    // FAULT a restored conversation counts the next run like the last: without `.saturating_add(1)`
     ledger.tally.runs = pending.run_number.saturating_add(1);
     ledger.tally.run = RunRecord {
         id: pending.run_id,
         number: pending.run_number,
+        // FAULT a restored run stands in its first turn: without the line
         turn: pending.turn,
+        // FAULT a restored run has had no turn: without the line
         turns: pending.turns,
         requests: pending.requests,
+        // FAULT a restored run has called no tool: without the line
         tool_calls: pending.tool_calls,
+        // FAULT a restored run has used nothing: without `total: pending.usage,`
+        // FAULT a restored run forgets what its tools took: without `tools: pending.tool_usage,`
         usage: RunUsage { total: pending.usage, tools: pending.tool_usage, ..RunUsage::default() },
         ..RunRecord::default()
     };
@@ -243,6 +261,8 @@ pub(crate) fn from_pending(pending: PendingApproval) -> Result<Ledger, ApprovalE
                 pending: waiting.clone(),
                 decision: None,
             })),
+            // FAULT a result is lost while the run waits, and its call runs again: `Ended { is_error: false, ran: false
+            //     }` -> `Open`
             None => CallState::Ended { is_error: false, ran: false },
         }
     };
@@ -253,6 +273,8 @@ pub(crate) fn from_pending(pending: PendingApproval) -> Result<Ledger, ApprovalE
         let waits = |waiting: &PendingCall| {
             waiting.call.id == call.id && waiting.call.name == call.target().name
         };
+        // FAULT a resumed approval runs call_tool: `!=` -> `==`
+        //     (deferred_tools::stored_approval_runs_the_tool_in_another_process)
         call.target() != call && pending.calls.iter().any(waits)
     });
     batch.calls = calls.into();

@@ -38,6 +38,7 @@ impl Ledger {
     /// open, the last response and its results are not counted.
     pub(crate) fn settled(&self) -> usize {
         let place = transcript::place_of_results(&self.messages).filter(|_| self.batch().is_some());
+        // FAULT an open answer is stored as settled: `place.saturating_sub(1)` -> `place`
         place.map_or(self.messages.len(), |place| place.saturating_sub(1))
     }
 
@@ -61,7 +62,10 @@ impl Ledger {
             content: Vec::new(),
             is_error: true,
         };
+        // FAULT a forgotten result: `.map(result)` -> `.map(result).skip(1)`
+        // FAULT results in another order: `.collect()` -> `.collect::<Vec<_>>().into_iter().rev().collect()`
         let content = self.last_calls().map(result).collect();
+        // FAULT results in the assistant's message: `User` -> `Assistant`
         self.messages.push(Message { role: Role::User, content });
     }
 
@@ -111,6 +115,8 @@ impl Ledger {
         let Some((calls, _)) = self.open() else {
             return;
         };
+        // FAULT an interrupted call has the effect of call_tool: the line -> `let made = calls.answer.tool_uses();`
+        //     (deferred_tools::effect_of_the_tool_decides_after_an_interruption)
         let made = calls.batch.calls_in(calls.answer);
         for (made, state) in made.zip(&mut calls.batch.calls) {
             *state = match state {
@@ -170,12 +176,15 @@ impl<'l> Calls<'l> {
 
     /// Marks a call as begun. Its outcome counts as unknown until its result is recorded.
     pub(crate) fn begin(&mut self, index: usize) {
+        // FAULT what was carried out can be decided again: add `if self.state(index).is_some_and(|state|
+        //     state.pending().is_some()) { return self.write(index, ToolOutput::error(interrupted(INTERRUPTED))); }`
         let input = self.state(index).and_then(CallState::edited).cloned();
         self.set_state(index, CallState::Begun { input });
     }
 
     /// Changes the state of a call back from begun to open, because it was cancelled before its tool ran.
     pub(crate) fn never_began(&mut self, index: usize) {
+        // FAULT a call whose turn did not come counts as begun: `Open` -> `Begun { input: None }`
         self.set_state(index, CallState::Open);
     }
 
@@ -186,21 +195,28 @@ impl<'l> Calls<'l> {
         };
         // The model sees its own arguments in the history, so the result names the arguments that really ran.
         if let Some(input) = input
+            // FAULT arguments that a person approved count as changed: `is_some_and(|made| *made.input != input)` ->
+            //     `is_some()`
             && self.made(index).is_some_and(|made| *made.input != input)
         {
             let note = format!("[approved with other arguments: {input}]");
+            // FAULT the model is not told of changed arguments: without the line
+            // FAULT the note on changed arguments stands behind the result: `insert(0,` -> `push(`
             output.content.insert(0, ContentItem::Text(note));
         }
+        // FAULT a call that ran counts as one that did not: `true` -> `false`
         self.end(index, output, true);
     }
 
     /// Records the error of a call as its result. A cancelled call gets no result, because its outcome stays unknown.
     pub(crate) fn fail(&mut self, index: usize, error: &LoopError) {
         let text = match error {
+            // FAULT a call that was cancelled has that as its result: without the line
             LoopError::Cancelled => return,
             LoopError::Tool(error) => error.to_string(),
             other => other.to_string(),
         };
+        // FAULT a failure that is no error for the model: `error(text)` -> `text(text)`
         self.answer(index, ToolOutput::error(text));
     }
 
@@ -224,13 +240,20 @@ impl<'l> Calls<'l> {
         for index in 0..self.batch.calls.len() {
             let (text, otherwise): (fn(&str) -> _, _) = match self.state(index) {
                 Some(CallState::Open) => (not_executed, INTERRUPTED),
+                // FAULT a call that outlived the grace period says that it did not run: `interrupted` -> `not_executed`
                 Some(CallState::Begun { .. }) => (interrupted, INTERRUPTED),
                 Some(CallState::AwaitingApproval(asked)) => match asked.pending.nested {
+                    // FAULT an agent that waits inside a call counts as not begun: `interrupted` -> `not_executed`
+                    //     (approval::nested_approval_pauses_the_parent_and_resumes_the_child)
                     Some(_) => (interrupted, "an agent inside the call awaits an approval"),
+                    // FAULT a call that waits counts as one that was interrupted: `not_executed` -> `interrupted`
                     None => (not_executed, "the call awaits an approval"),
                 },
+                // FAULT the error of a call gives way to the reason of the batch: `Ended { .. }) | None => continue` ->
+                //     `Ended { ran: true, .. }) | None => continue, Some(_) => (not_executed, INTERRUPTED)`
                 Some(CallState::Ended { .. }) | None => continue,
             };
+            // FAULT the result of a call that has not begun is no error: `error(` -> `text(`
             self.write(index, ToolOutput::error(text(why.unwrap_or(otherwise))));
         }
     }
@@ -276,6 +299,7 @@ impl<'l> Calls<'l> {
 }
 
 fn not_executed(why: &str) -> String {
+    // FAULT a result for a call that never began says that it failed: `not executed` -> `interrupted`
     format!("[not executed: {why}]")
 }
 

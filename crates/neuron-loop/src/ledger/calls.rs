@@ -114,6 +114,7 @@ impl Batch {
             CallState::AwaitingApproval(asked) => {
                 matches!(asked.decision, Some(Approve | ApproveEdited { .. }))
             }
+            // FAULT calls that ended need room once more: `false` -> `true`
             _ => false,
         };
         self.calls.iter().filter(starts).count()
@@ -148,6 +149,8 @@ impl CallState {
     pub(crate) fn edited(&self) -> Option<&Value> {
         match self {
             Self::AwaitingApproval(asked) => match &asked.decision {
+                // FAULT the arguments that a person changed are ignored: `Some(input)` ->
+                //     `Some(&asked.pending.call.input)`
                 Some(ApprovalDecision::ApproveEdited { input }) => Some(input),
                 _ => Some(&asked.pending.call.input),
             },
@@ -181,6 +184,7 @@ impl Ledger {
         }
         let mut pending = PendingApproval::new(&*self.tally.run.id, calls);
         pending.run_number = self.tally.run.number;
+        // FAULT a run that waits names the next turn: `run.turn` -> `run.turns`
         pending.turn = self.tally.run.turn;
         pending.turns = self.tally.run.turns;
         pending.requests = self.tally.run.requests;
@@ -194,6 +198,7 @@ impl Ledger {
     /// Records decisions on the pending calls. Replaces earlier decisions that were not carried out.
     pub(crate) fn decide(&mut self, decisions: &ApprovalDecisions) {
         for asked in self.asked_calls() {
+            // FAULT an approval is not needed to go on: `.cloned()` -> `.cloned().or(Some(ApprovalDecision::Approve))`
             asked.decision = decisions.get(&asked.pending.call.id).cloned();
         }
     }

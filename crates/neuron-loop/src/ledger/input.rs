@@ -37,6 +37,7 @@ impl Reminders {
         let mut seen = HashSet::new();
         let mut is_newest =
             |message: &Message| !self.contains(message) || seen.insert(message.text());
+        // FAULT of equal reminders the oldest stays: without `.rev()`, without `.rev()`
         let keep: Vec<bool> = messages.iter().rev().map(&mut is_newest).collect();
         let kept = messages.into_iter().zip(keep.into_iter().rev());
         kept.filter_map(|(message, keep)| keep.then_some(message)).collect()
@@ -47,6 +48,7 @@ impl Ledger {
     /// Creates a conversation from an earlier history. The history is repaired if providers would reject it.
     pub(crate) fn from_messages(messages: Vec<Message>) -> Self {
         let mut ledger = Self { messages, ..Self::default() };
+        // FAULT an earlier conversation is not repaired: without the line
         ledger.repair();
         ledger
     }
@@ -72,15 +74,23 @@ impl Ledger {
             return Err(nothing_to_answer());
         }
         self.begin(run_id);
+        // FAULT a paused answer that goes on has not paused: without the line
+        //     (pauses::run_continues_a_turn_that_the_provider_paused)
         self.tally.run.pauses = usize::from(is_paused);
         Ok(())
     }
 
     /// Begins a new run with this id.
     pub(crate) fn begin(&mut self, id: String) {
+        // FAULT runs are counted from one: after the next
+        // FAULT another run begins with the usage of the last: `number: self.tally.runs,` -> `number: self.tally.runs,
+        //     usage: self.tally.run.usage.clone(),`
         self.tally.run = RunRecord { id, number: self.tally.runs, ..RunRecord::default() };
         self.tally.runs = self.tally.runs.saturating_add(1);
+        // FAULT a compaction is put off in the next run too: without the line
         self.compaction.begin_run();
+        // FAULT another run leaves calls waiting: the line -> `if self.pending_calls().next().is_none() { self.phase =
+        //     Phase::TurnStart; }`
         self.phase = Phase::TurnStart;
     }
 
@@ -90,6 +100,7 @@ impl Ledger {
         let is_plain = |block: &ContentBlock| {
             block.as_tool_use().is_none() && block.as_tool_result_id().is_none()
         };
+        // FAULT a conversation may begin with the assistant: without `message.role == Role::User &&`
         let is_safe = message.role == Role::User && message.content.iter().all(is_plain);
         if message.role == Role::Assistant {
             self.close_batch("the conversation went on without it");
@@ -106,6 +117,7 @@ impl Ledger {
     /// If the run has ended at a limit, discards the messages and returns `false`.
     pub(crate) fn steer(&mut self, messages: Vec<Message>) -> bool {
         let has_landed = matches!(&self.phase, Phase::Ended(ending) if ending.limit.is_some());
+        // FAULT a message after the last call of a limit goes on: without `|| has_landed`
         if messages.is_empty() || has_landed {
             return false;
         }
@@ -130,11 +142,15 @@ impl Ledger {
     /// response.
     pub(crate) fn remind(&mut self, text: String) {
         let message = Message::system(text.as_str());
+        // FAULT a reminder is said once and never again: without `.take_while(|other| other.role !=
+        //     Role::Assistant)`
         let mut unanswered =
             self.messages.iter().rev().take_while(|other| other.role != Role::Assistant);
         // A failed call is repeated with the reminders of its first attempt.
+        // FAULT reminders pile up: `*other == message` -> `false`
         if !unanswered.any(|other| *other == message) {
             self.messages.push(message);
+            // FAULT a reminder is not known as one: without the line
             self.reminders.note(text);
         }
     }
@@ -158,6 +174,7 @@ impl Ledger {
     pub(crate) fn take_back(&mut self, rejected: TakeBack) {
         self.rewrites = self.rewrites.saturating_add(1);
         let TakeBack::Input { with_tool_results } = rejected else {
+            // FAULT a paused answer stays although its end is rejected: without the statement
             while self.is_paused() {
                 self.messages.pop();
             }
@@ -169,7 +186,10 @@ impl Ledger {
         let mut is_taken_back = false;
         for mut message in self.messages.split_off(start) {
             if message.role == Role::User {
+                // FAULT results go with rejected input: `retain(|block| block.as_tool_result_id().is_some())` ->
+                //     `clear()`
                 message.content.retain(|block| block.as_tool_result_id().is_some());
+                // FAULT rejected results stay: `with_tool_results` -> `false`
                 if with_tool_results {
                     message.content.iter_mut().for_each(remove_result);
                 }
@@ -177,6 +197,7 @@ impl Ledger {
                     is_taken_back = true;
                     continue;
                 }
+                // FAULT a reminder stays without what it stood behind: `is_taken_back` -> `false`
             } else if is_taken_back && self.reminders.contains(&message) {
                 continue;
             }
@@ -191,6 +212,7 @@ impl Ledger {
 fn remove_result(block: &mut ContentBlock) {
     if let ContentBlock::ToolResult { content, is_error, .. } = block {
         *content = vec![ContentItem::Text(REJECTED_RESULT.into())];
+        // FAULT a result that a guard removed is no error: without the line
         *is_error = true;
     }
 }

@@ -70,8 +70,10 @@ impl Ledger {
             return Ok(());
         };
         for (made, state) in calls.iter() {
+            // FAULT a tool whose calls did not run fails: `ran: true` -> `..`
             if let CallState::Ended { is_error, ran: true } = state {
                 let name = if is_known(made.name) { made.name } else { "" };
+                // FAULT only the last call of a tool tells whether it failed: `|=` -> `=`
                 *succeeded.entry(name.to_owned()).or_default() |= !is_error;
             }
         }
@@ -85,6 +87,7 @@ impl Ledger {
             }
             let turns = tally.run.failing.entry(name.clone()).or_default();
             *turns = turns.saturating_add(1);
+            // FAULT a retry too many: `retries` -> `retries + 1`
             if *turns > retries {
                 let what = match name.as_str() {
                     "" => "the model called tools that do not exist".to_owned(),
@@ -108,7 +111,9 @@ impl Ledger {
         };
         let is_open = match &self.phase {
             Phase::Landing { .. } | Phase::Idle | Phase::Ended(_) => return false,
+            // FAULT a last call opens its turn twice: `true` -> `false`
             Phase::Calling => true,
+            // FAULT a last call opens no turn: `false` -> `true`
             Phase::TurnStart => false,
             Phase::Batch(_) => {
                 self.close_batch_because_of(error);
@@ -123,5 +128,6 @@ impl Ledger {
 /// Returns `true` if the limits allow at least one model call.
 fn allows_calls(config: &LoopConfig) -> bool {
     let requests = config.usage_limits.as_ref().and_then(|limits| limits.request_limit);
+    // FAULT a last call although none is allowed: without `config.max_turns != Some(0) &&`
     config.max_turns != Some(0) && requests != Some(0)
 }

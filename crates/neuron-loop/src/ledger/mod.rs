@@ -43,6 +43,7 @@ pub(crate) struct Ledger {
     pub(crate) reminders: Reminders,
     #[serde(default)]
     pub(crate) size: Option<KnownSize>,
+    // FAULT a new execution tries in vain to compact: add `#[serde(skip)]`
     #[serde(default)]
     pub(crate) compaction: CompactionBackoff,
     /// Number of changes to existing messages. A stored copy with an older number must be replaced as a whole.
@@ -144,6 +145,7 @@ impl Ledger {
 
     /// Returns `true` if the run cannot continue before pending calls are decided.
     pub(crate) fn waits(&self) -> bool {
+        // FAULT a run waits before it does what was decided: without `&& !batch.has_work()`
         self.batch().is_some_and(|batch| batch.waits() && !batch.has_work())
     }
 
@@ -160,6 +162,7 @@ impl Ledger {
     pub(crate) fn end_run(&mut self) -> Option<Ending> {
         match std::mem::take(&mut self.phase) {
             Phase::Ended(ending) => Some(ending),
+            // FAULT a run that waits is over at its end: without the arm
             waiting @ Phase::Batch(_) => {
                 self.phase = waiting;
                 self.explain_missing(None);
@@ -183,16 +186,20 @@ impl Ledger {
         let AnswerView { is_cut_off, hidden, has_targets, output, frame } = view;
         let CompletionResponse { mut message, stop_reason, usage, .. } = response;
         // A custom provider may have set another role.
+        // FAULT an answer keeps the role that the provider gives it: without the line
         message.role = Role::Assistant;
         let calls = message.tool_uses().count();
         // Providers reject a message without content.
+        // FAULT an empty message stays in the history: `message.has_content()` -> `true`
         if message.has_content() {
             self.messages.push(message);
         }
         self.note_size(&usage, frame);
         if calls == 0 {
+            // FAULT an answer without content repeats the one before: `said_before` -> `answer_text`
             return self.end_with_answer(self.said_before(), stop_reason, output);
         }
+        // FAULT pauses are counted over the whole run: without the line
         self.tally.run.pauses = 0;
         let limit = self.landing_limit();
         let mut batch = Batch::new(stop_reason.clone(), calls, hidden.to_vec());
@@ -217,6 +224,9 @@ impl Ledger {
             true => self.tally.run.pauses = self.tally.run.pauses.saturating_add(1),
             false => self.tally.run.pauses = 0,
         }
+        // FAULT a paused turn is the end: `1..` -> `2..`
+        // FAULT a last answer that is paused goes on: without `limit.is_none() &&`
+        // FAULT a pause too few: `..=MAX_PAUSES` -> `..MAX_PAUSES`
         if limit.is_none() && (1..=MAX_PAUSES).contains(&self.tally.run.pauses) {
             self.phase = Phase::TurnStart;
             return Ok(());
@@ -266,6 +276,7 @@ impl Ledger {
     /// Ends the run with its last response because a stop condition is met. The tools of this response have already
     /// run.
     pub(crate) fn stop(&mut self, stop_reason: StopReason) {
+        // FAULT a run that a condition stops says nothing: `answer_text` -> `said_before`
         let response = self.answer_text();
         self.phase = Phase::Ended(Ending { response, stop_reason, output: None, limit: None });
     }
@@ -273,6 +284,8 @@ impl Ledger {
     /// Returns the text of the last response. If the provider paused the response, the text includes its earlier parts.
     pub(crate) fn answer_text(&self) -> String {
         let end = self.messages.iter().rposition(|message| message.role == Role::Assistant);
+        // FAULT the parts of an answer before a pause are lost: the statement -> `end.and_then(|index|
+        //     self.messages.get(index)).map(Message::text).unwrap_or_default()`
         transcript::trailing_answer(
             end.and_then(|index| self.messages.get(..=index)).unwrap_or_default(),
         )
@@ -308,12 +321,14 @@ fn is_pause(stop_reason: &StopReason) -> bool {
 /// Returns `true` if the arguments of the last call of a response may be incomplete.
 pub(crate) fn may_be_cut_off(stop_reason: &StopReason) -> bool {
     use StopReason::{ContentFilter, ContextWindowExceeded, MaxTokens};
+    // FAULT an answer that a filter cut off counts as whole: without `ContentFilter |`
     matches!(stop_reason, MaxTokens | ContentFilter | ContextWindowExceeded)
 }
 
 /// Returns the reason why the calls of a response must not run, or `None` if they may run.
 fn calls_must_not_run(stop_reason: &StopReason, is_cut_off: bool) -> Option<&'static str> {
     match stop_reason {
+        // FAULT calls of a refused answer run: without the line
         StopReason::Refusal => Some("the model refused to go on"),
         _ if is_cut_off => {
             Some("the model's answer was cut off within the arguments of a tool call")

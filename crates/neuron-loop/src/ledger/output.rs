@@ -102,6 +102,7 @@ impl Ledger {
         let invalid = rules.and_then(|rules| self.answer_output_calls(rules));
         let given = self.batch().is_some_and(|batch| batch.output.is_some());
         if let (Some((raw, reason)), Some(rules), false) = (invalid, rules, given)
+            // FAULT an output too few is tried: `>` -> `>=` (typed::last_retry_ends_with_the_last_raw_output)
             && (limit.is_some() || self.tally.run.output_attempts > rules.retries)
         {
             let error = self.invalid_output(raw, reason, &self.stop_reason());
@@ -117,6 +118,7 @@ impl Ledger {
                 let error = limit.error();
                 self.close_batch_because_of(&error);
                 // The run gets only one last call, so this phase prevents a second one.
+                // FAULT a limit is landed on again and again: without the line
                 self.phase = Phase::Idle;
                 return Err(error);
             }
@@ -187,6 +189,8 @@ impl Ledger {
             });
         if is_suppressed {
             // The model gave a valid output, so the attempt did not fail.
+            // FAULT an output that another call spoils counts as a failure: without `.saturating_sub(1)`
+            //     (typed::only_invalid_outputs_use_up_the_retries)
             self.tally.run.output_attempts = self.tally.run.output_attempts.saturating_sub(1);
             let text = "not used: another tool call of the same answer failed; give the output again \
                         once that is settled";

@@ -14,7 +14,9 @@ pub(crate) struct Tally {
     /// Number of runs that have begun.
     pub(crate) runs: usize,
     /// Number of model calls of all runs that returned a response.
+    // FAULT a new execution reminds as if it were the first: add `#[serde(skip)]`
     pub(crate) turns: usize,
+    // FAULT a new execution forgets the usage of all runs: add `#[serde(skip)]`
     pub(crate) total_usage: TokenUsage,
     /// Number of messages at the start of the history that were already sent to the model.
     pub(crate) passed_messages: usize,
@@ -30,16 +32,21 @@ pub(crate) struct RunRecord {
     /// Number of the current turn, starting at zero.
     pub(crate) turn: usize,
     /// Number of model calls that returned a response.
+    // FAULT a new execution has all its turns left: add `#[serde(skip)]`
     pub(crate) turns: usize,
     /// Number of model calls that were made, including failed ones.
+    // FAULT a new execution has all its requests left: add `#[serde(skip)]`
     pub(crate) requests: usize,
     /// Number of tool calls that were started.
+    // FAULT a new execution has all its tool calls left: add `#[serde(skip)]`
     pub(crate) tool_calls: usize,
     pub(crate) usage: RunUsage,
     /// Number of consecutive turns in which all calls of a tool failed, by tool name. The empty name stands for all
     /// tools that do not exist. If tools are deferred, each name has its own number.
+    // FAULT how often a tool failed is not stored: add `#[serde(skip)]`
     pub(crate) failing: BTreeMap<String, usize>,
     /// Number of times in a row that the provider paused its response, so that another call had to continue it.
+    // FAULT how often the provider paused is not stored: add `#[serde(skip)]`
     pub(crate) pauses: usize,
     /// Number of responses that were checked for the output of a typed run.
     pub(crate) output_attempts: usize,
@@ -58,8 +65,10 @@ pub(crate) struct RunRecord {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RunUsage {
+    // FAULT a new execution forgets the usage: add `#[serde(skip)]`
     pub(crate) total: TokenUsage,
     /// Tokens that tools used.
+    // FAULT a new execution forgets what its tools took: add `#[serde(skip)]`
     pub(crate) tools: TokenUsage,
     /// Tokens that were estimated, because the provider did not report them.
     pub(crate) estimated: TokenUsage,
@@ -69,10 +78,12 @@ impl RunRecord {
     /// Checks before a model call that the limits allow another turn, another request and more tokens. Returns the
     /// error of the first reached limit.
     pub(crate) fn check_before_call(&self, config: &LoopConfig) -> Result<(), LoopError> {
+        // FAULT a turn too many: `>=` -> `>`
         if let Some(max) = config.max_turns.filter(|max| self.turns >= *max) {
             return Err(LoopError::MaxTurns(max));
         }
         config.usage_limits.as_ref().map_or(Ok(()), |limits| {
+            // FAULT a request more than may be: without `.saturating_add(1)`
             limits.check_requests(self.requests.saturating_add(1))?;
             limits.check_tokens(&self.usage.total)
         })
@@ -86,7 +97,9 @@ impl RunRecord {
         calls: usize,
     ) -> Result<(), LoopError> {
         config.usage_limits.as_ref().map_or(Ok(()), |limits| {
+            // FAULT tokens are not checked before tools: without the line
             limits.check_tokens(&self.usage.total)?;
+            // FAULT tool calls of earlier turns do not count: `self.tool_calls.saturating_add(calls)` -> `calls`
             limits.check_tool_calls(self.tool_calls.saturating_add(calls))
         })
     }
@@ -115,18 +128,21 @@ impl Tally {
     /// Counts a model call. `messages` is the number of messages of the conversation that the request sends.
     pub(crate) fn count_request(&mut self, messages: usize) {
         self.run.requests = self.run.requests.saturating_add(1);
+        // FAULT what passed may be rejected again: without the line
         self.passed_messages = messages;
     }
 
     /// Counts a response of the model in the run and in the conversation.
     pub(crate) fn count_answer(&mut self) {
         self.run.turns = self.run.turns.saturating_add(1);
+        // FAULT the turns of all runs stand still: without the line
         self.turns = self.turns.saturating_add(1);
     }
 
     /// Adds the tokens of a model call.
     pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
         self.run.usage.total += usage;
+        // FAULT the usage of all runs stands still: without the line
         self.total_usage += usage;
     }
 

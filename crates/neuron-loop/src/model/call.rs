@@ -30,17 +30,21 @@ pub(crate) async fn call_model<'a>(
     // response is the last message, so no notice is added after it.
     let notice = limit
         .as_ref()
+        // FAULT a paused turn is told of the limit: `!ledger.is_paused()` -> `true`
         .filter(|_| !ledger.is_paused())
         .map(|limit| Message::system(limit.notice(output_tool)));
     // The history is copied only for the last call of a run, so the cost of the copy is acceptable.
     let noticed = notice
         .as_ref()
         .map(|notice| ledger.messages.iter().chain([notice]).cloned().collect::<Vec<Message>>());
+    // FAULT parts of an answer are judged alone: `ledger.said_before()` -> `String::new()`
     let said_before = ledger.said_before();
     let new_messages = ledger.messages.len() - ledger.new_messages().len();
     let (turn, size) = (ledger.tally.run.turn, ledger.size);
+    // FAULT a layer sees the turns of all runs: `run.turns` -> `turns`
     let (turns, tool_calls) = (ledger.tally.run.turns, ledger.tally.run.tool_calls);
     let usage = ledger.tally.run.usage.total.clone();
+    // FAULT what is rejected counts as passed: add `ledger.tally.passed_messages = ledger.messages.len();`
     let Ledger { messages, tally, rewrites, .. } = ledger;
     let request = env.frame.request(noticed.as_deref().unwrap_or(messages));
     let request = request.with_history(env.run.history.rewritten(*rewrites));
@@ -51,14 +55,18 @@ pub(crate) async fn call_model<'a>(
     };
     let run = RunView::new(turns, tool_calls, &usage, messages).with_tools(env.run_tools());
     let mut call = ModelCall::new(request, run, env.token);
+    // FAULT every message is new for a layer: `new_messages..` -> `..`
     call.new_messages = messages.get(new_messages..).unwrap_or_default();
     call.said_before = &said_before;
     call.output_tool = output_tool;
+    // FAULT the last call is made again: without the line
     call.is_last = limit.is_some();
+    // FAULT a call of an engine is made again: without the line
     call.is_durable = env.parts.durability.is_some();
     let tally = Mutex::new(tally);
     let link = Link {
         hooks: env.hooks(turn),
+        // FAULT what was taken back counts as passed: `messages.len()` -> `call.request.messages.len()`
         messages: messages.len(),
         size,
         tally: &tally,
@@ -76,17 +84,21 @@ pub(crate) async fn call_model<'a>(
     if let Ok(response) = &answer {
         env.reader.send(|| StreamEvent::MessageComplete(response.message.clone())).await;
     }
+    // FAULT the reader does not hear what a rejected answer took: `Some(usage) = usage` -> `(Some(usage), Ok(_)) =
+    //     (usage, &answer)`
     if let Some(usage) = usage {
         // The provider charges for these tokens even if a layer or a hook rejected the response.
         env.reader.send(|| StreamEvent::Usage(usage)).await;
     }
     env.count_tool_usage(ledger);
     match (&answer, notice, rejected) {
+        // FAULT what the last call was told stays without an answer: `Ok(_)` -> `_`
         (Ok(_), Some(notice), _) => {
             ledger.reminders.note(notice.text());
             ledger.messages.push(notice);
             ledger.tally.passed_messages = ledger.messages.len();
         }
+        // FAULT rejected input stays: `ledger.take_back(rejected)` -> `{}`
         (Err(_), _, Some(rejected)) => ledger.take_back(rejected),
         _ => {}
     }

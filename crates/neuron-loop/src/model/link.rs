@@ -85,20 +85,30 @@ impl<'a, 'l> Link<'a, 'l> {
         let is_first = !mem::replace(&mut lock(&self.state).is_made, true);
         if !is_first {
             check(self.hooks.env.token)?;
+            // FAULT another attempt does not mind the limits: without the line
             lock(self.tally).run.check_before_call(self.hooks.env.config())?;
         }
+        // FAULT calls start early in the last call of a run: `call.is_last` -> `false`
+        //     (early_tools::last_call_of_a_run_starts_nothing_early)
         let mut prefetch = Prefetch::new(call.is_last);
         let answered = {
+            // FAULT a call of the model needs no budget: `?` -> `.ok().flatten()`
             let mut reservation = self.reserve(call)?;
             self.ask_and_count(call, sink, &mut reservation, &mut prefetch).await
         };
         let told = match &answered {
             Ok(response) => {
+                // FAULT an early call has no end when a hook rejects its answer: without the line, `.await` ->
+                //     `.await.inspect(|_| lock(&self.state).prefetch = prefetch)`
                 lock(&self.state).prefetch = prefetch;
+                // FAULT a rejected answer is told: the line -> `let asked = self.hooks.dispatch(HookEvent::PostLlmCall
+                //     { response }).await; if asked.is_err() { self.hooks.env.reader.send(||
+                //     StreamEvent::MessageComplete(response.message.clone())).await; } asked`
                 self.hooks.dispatch(HookEvent::PostLlmCall { response }).await
             }
             Err(error) => {
                 prefetch.give_up(self.hooks.env, self.hooks.turn, Some(error)).await;
+                // FAULT an error of the model is not told: the line -> `Ok(None)`
                 self.hooks.dispatch(HookEvent::LlmError { error }).await.or(Ok(None))
             }
         };
@@ -117,9 +127,11 @@ impl<'a, 'l> Link<'a, 'l> {
         self.hooks.dispatch(HookEvent::PreLlmCall { request: &call.request }).await?;
         check(self.hooks.env.token)?;
         lock(self.tally).count_request(self.messages);
+        // FAULT a dropped call gives its request back: without the line
         reservation.iter_mut().for_each(Reservation::start);
         let answered = self.ask_in_scope(call, sink, reservation, prefetch).await;
         if let Ok(response) = &answered {
+            // FAULT two calls with one id are accepted: without the line
             transcript::check_answer(&response.message)?;
         }
         answered
@@ -145,9 +157,13 @@ impl<'a, 'l> Link<'a, 'l> {
         let (own, turns) = {
             let run = &lock(self.tally).run;
             let tools = run.usage.tools.output_tokens;
+            // FAULT what tools took counts as answers when a call is reserved: without `.saturating_sub(tools)`
+            //     (tool_usage::tool_tokens_do_not_raise_the_estimate_of_the_next_response)
             (run.usage.total.output_tokens.saturating_sub(tools), run.turns)
         };
         let most = call.request.max_tokens.unwrap_or(usize::MAX);
+        // FAULT more is reserved than an answer may have: without `.min(most)`
+        //     (budget::concurrent_agents_share_requests_tool_calls_and_tokens)
         let answer = own.checked_div(turns).unwrap_or(FIRST_ANSWER).min(most);
         self.hooks.env.reserve_call(budget, call.request, prompt, answer).map(Some)
     }
@@ -164,6 +180,7 @@ impl<'a, 'l> Link<'a, 'l> {
         let count_dropped = |(reservation, received): (&mut Option<Reservation>, _)| {
             self.count_dropped(reservation.take(), received);
         };
+        // FAULT a dropped call costs nothing in the run: `count_dropped` -> `|_| {}`
         let mut attempt = scopeguard::guard((reservation, Received::default()), count_dropped);
         let kind = OperationKind::ModelCall { request: &call.request, streaming: sink.is_some() };
         let mut scopes = self.hooks.open(kind);
@@ -193,6 +210,7 @@ impl<'a, 'l> Link<'a, 'l> {
         let mut is_estimated = false;
         if let Ok(response) = &*answered {
             used.clone_from(&response.usage);
+            // FAULT an answer whose prompt took nothing is estimated: `total_tokens()` -> `input_tokens`
             if used.total_tokens() == 0 {
                 let answer = std::slice::from_ref(&response.message);
                 used.input_tokens = self.hooks.env.tokens_of(call.request, self.size);
@@ -201,8 +219,12 @@ impl<'a, 'l> Link<'a, 'l> {
             }
         }
         let (cost, priced) = settle(reservation, answered, &used, has_begun);
+        // FAULT the cost of a call is not in the usage of the run: without the line
         used.cost = cost.or(used.cost);
         let mut tally = lock(self.tally);
+        // FAULT a call that failed counts as a turn: add `if answered.is_err() { tally.count_answer(); }`
+        // FAULT a malformed answer is no turn: `= answered` -> `= answered &&
+        //     transcript::check_answer(&response.message).is_ok()`
         if let Ok(response) = answered {
             tally.count_answer();
             response.usage.cost = used.cost;
@@ -215,6 +237,9 @@ impl<'a, 'l> Link<'a, 'l> {
                 tally.run.usage.estimated += &used;
             }
         }
+        // FAULT usage that is not added: without the line
+        // FAULT an answer without usage counts nothing: `&used` -> `answered.as_ref().map_or(&used, |response|
+        //     &response.usage)`
         tally.add_usage(&used);
         self.hooks.env.ctx.usage.add(&used);
         priced
@@ -223,6 +248,8 @@ impl<'a, 'l> Link<'a, 'l> {
     /// Adds the received tokens of a dropped attempt and its cost to the run. Without a received usage, the cost is that
     /// of the reservation.
     fn count_dropped(&self, reservation: Option<Reservation>, received: Received) {
+        // FAULT the reported usage of a dropped call is lost: `received.usage` -> `TokenUsage::default()`
+        //     (budget::run_dropped_at_first_chunk_counts_the_reported_usage)
         let mut used = received.usage;
         used.cost = reservation.and_then(|it| it.settle_at_least(&used)).or(used.cost);
         if used != TokenUsage::default() {
@@ -251,6 +278,7 @@ impl<'a, 'l> Link<'a, 'l> {
         };
         let response = or_cancelled(self.hooks.env.token, work).await?;
         // Set before the hooks run, because the provider charges for these tokens even if a hook ends the run.
+        // FAULT the usage of an answer that a hook rejects is lost: without the line
         received.usage.clone_from(&response.usage);
         self.hooks.dispatch(HookEvent::FirstChunk).await?;
         Ok(response)
@@ -291,6 +319,8 @@ impl<'a, 'l> Link<'a, 'l> {
             use StreamEvent::Reset;
             let is_answer = !matches!(progress, Progress::Event(None | Some(Reset { .. })));
             received.has_begun |= is_answer;
+            // FAULT the first chunk is not told: `heard.is_none()` -> `false`
+            // FAULT every part of an answer is told as its first: without `heard.is_none() &&`
             if heard.is_none() && (is_answer || source.is_provider()) {
                 let hooked = self.hooks.dispatch(HookEvent::FirstChunk).await;
                 heard = Some(if source.is_provider() { Ok(hooked?) } else { hooked });
@@ -300,11 +330,17 @@ impl<'a, 'l> Link<'a, 'l> {
                     heard.transpose()?;
                     return Ok(*response);
                 }
+                // FAULT an engine's answer is shown although a hook ended the run: without `if !matches!(heard,
+                //     Some(Err(_)))`
                 Progress::Event(Some(delta)) if !matches!(heard, Some(Err(_))) => {
+                    // FAULT a cancelled stream shows one part more: without the line
+                    //     (first_chunk::cancel_stops_the_engine_and_not_the_hook)
                     check(token)?;
                     if self.hooks.env.config().early_tools && source.is_provider() {
                         prefetch.take_event(self.hooks.env, &hidden, &delta, self.tally).await?;
                     }
+                    // FAULT an answer is shown past the guards: `sink.send(delta)` -> `self.hooks.env.reader.send(||
+                    //     delta)`
                     sink.send(delta).await;
                 }
                 _ => {}
@@ -324,10 +360,15 @@ fn settle(
         return (None, Ok(()));
     };
     let cost = match answered {
+        // FAULT what a call took is not settled: `reservation.settle_response(response, used)` -> `(reservation.cost(),
+        //     Ok(drop(reservation)))`
         Ok(response) => return reservation.settle_response(response, used),
         // If the tokens are unknown, at least the reserved estimate is charged.
+        // FAULT an error inside a stream costs nothing: without `has_begun ||`
+        //     (budget::error_inside_a_stream_is_charged)
         Err(error) if has_begun || !error.takes_no_tokens() => reservation.settle_at_least(used),
         // A refused call costs nothing, even if the price has a fee for each call.
+        // FAULT a refused call costs the fee of a call: without the arm (money::refused_call_costs_no_fee)
         Err(_) if *used == TokenUsage::default() => {
             reservation.release();
             None

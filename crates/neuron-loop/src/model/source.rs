@@ -49,6 +49,7 @@ impl Source<'_> {
                 }
             },
         };
+        // FAULT what an engine's answer took is lost when a hook ends the run at it: without the statement
         if let Progress::Done(response) = &progress {
             // Set before the hooks run, because the provider charges for these tokens even if a hook ends the run.
             usage.clone_from(&response.usage);

@@ -52,6 +52,7 @@ impl Definition {
     /// Returns the values computed from the definition. Computes them on the first call.
     pub(crate) fn derived(&self) -> &Derived {
         self.derived.get_or_init(|| {
+            // FAULT only the last hook guards: `ObservabilityHook::layer)` -> `ObservabilityHook::layer).last()`
             let of_hooks = self.hooks.iter().filter_map(ObservabilityHook::layer);
             let injectors = self.hooks.iter().filter_map(ObservabilityHook::injector);
             let retries = self.config.retries;
@@ -60,6 +61,7 @@ impl Definition {
                 tools: self.tools.visible_definitions(),
                 deferred: self.tools.defers_tools().then(|| self.tools.deferred_definitions()),
                 layers: self.layers.iter().cloned().chain(of_hooks).chain(retry).collect(),
+                // FAULT injectors of hooks are left out: `chain(injectors)` -> `chain(injectors.take(0))`
                 injectors: self.injectors.iter().cloned().chain(injectors).collect(),
                 size: OnceLock::new(),
             }
@@ -68,6 +70,8 @@ impl Definition {
 
     /// Returns the definition for a change, and discards the computed values.
     pub(crate) fn changed(&mut self) -> &mut Self {
+        // FAULT a changed agent offers its former tools: without the line
+        //     (lifecycle::messages_and_tools_can_change_between_steps)
         self.derived = OnceLock::new();
         self
     }

@@ -59,6 +59,8 @@ pub(crate) fn add_budget(own: Option<&Budget>, extensions: &mut Extensions) -> O
     let Some(own) = own else {
         return found.cloned();
     };
+    // FAULT the budget of a run replaces the budget around it: `own.together_with(found)` -> `own.clone()`
+    //     (budget::nested_run_with_own_budget_respects_both_and_counts_once)
     let budget = found.map_or_else(|| own.clone(), |found| own.together_with(found));
     extensions.insert(budget.clone());
     Some(budget)
@@ -157,9 +159,11 @@ impl<'a> Env<'a> {
 
     /// Adds the tokens that tools used since the previous call of this method to the run and to the caller's meter.
     pub(crate) fn count_tool_usage(&self, ledger: &mut Ledger) {
+        // FAULT what a tool took counts twice: `take()` -> `total()`
         let usage = self.run.tool_meter.take();
         if usage != TokenUsage::default() {
             self.ctx.usage.add(&usage);
+            // FAULT what tools took is not counted: `add_tool_usage(&usage)` -> `total_usage += &usage`
             ledger.tally.add_tool_usage(&usage);
         }
     }
@@ -260,6 +264,7 @@ pub(crate) async fn or_cancelled<T>(
     // The cancellation is polled only while the work is pending, so the result of finished work is never lost.
     let (mut work, mut cancelled) = (pin!(work), pin!(async { token.cancelled().await }));
     poll_fn(|cx| match work.as_mut().poll(cx) {
+        // FAULT a cancellation waits for the work: `cancelled.as_mut().poll(cx)` -> `Poll::Pending`
         Poll::Pending => cancelled.as_mut().poll(cx).map(|()| Err(LoopError::Cancelled)),
         done => done,
     })
@@ -268,5 +273,6 @@ pub(crate) async fn or_cancelled<T>(
 
 /// Returns [`LoopError::Cancelled`] if the token is cancelled.
 pub(crate) fn check(token: &CancellationToken) -> Result<(), LoopError> {
+    // FAULT cancellation is not looked at before work: `token.is_cancelled()` -> `false`
     if token.is_cancelled() { Err(LoopError::Cancelled) } else { Ok(()) }
 }

@@ -69,9 +69,12 @@ impl<'a> Hooks<'a> {
             match hook.on_event_in(event, &scope).await {
                 Ok(HookAction::Continue) => {}
                 Ok(HookAction::Skip { reason }) => skip = skip.or(Some(reason)),
+                // FAULT the last hook's wish wins: `terminate.or(Some(reason))` -> `Some(reason)`
                 Ok(HookAction::Terminate { reason }) => terminate = terminate.or(Some(reason)),
                 // Outside of any span, because span exporters also export the log records inside a span.
                 Err(error) => {
+                    // FAULT a hook's failure ends the run: the line -> `terminate =
+                    //     terminate.or(Some(error.to_string()));`
                     tracing::warn!(parent: None, %error, "a hook failed; the run goes on");
                 }
             }
@@ -89,6 +92,7 @@ impl<'a> Hooks<'a> {
 
     /// Notifies the hooks that a tool call ended with an error instead of a result.
     pub(crate) async fn notify_failed(self, call: ToolUseRef<'_>, error: &LoopError) {
+        // FAULT the error of a call names no call: `self.in_call(call.id)` -> `self`
         self.in_call(call.id).notify(HookEvent::ToolError { tool_name: call.name, error }).await;
     }
 

@@ -54,6 +54,7 @@ impl<'a> Reader<'a> {
             }
             Self::Stream(sink) => {
                 let (id, name) = (id.to_owned(), name.to_owned());
+                // FAULT the reader of a stream misses results: without the line
                 sink.send(StreamEvent::ToolResult { id, name, output: output.clone() }).await;
             }
         }

@@ -51,6 +51,8 @@ pub(super) fn begin(
             accept(parts, ledger, &decisions)?;
             let is_new = session.map_or(Ok(()), |session| session.check_decisions(ledger));
             is_new.inspect_err(|_| {
+                // FAULT decisions that were refused as used stay: without the line
+                //     (store::pending_approval_of_an_earlier_call_is_rejected)
                 ledger.undecide();
             })?;
         }
@@ -59,11 +61,14 @@ pub(super) fn begin(
             // The other conversation replaces the ledger only after all checks, so an error leaves the ledger
             // unchanged.
             accept(parts, &mut other, &decisions)?;
+            // FAULT a copy of an approval is used twice: without the line
+            //     (store::pending_approval_of_an_earlier_call_is_rejected)
             session.map_or(Ok(()), |session| session.check_decisions(&other))?;
             *ledger = other;
         }
         Start::Snapshot(snapshot) => {
             let mut other = from_snapshot(*snapshot)?;
+            // FAULT a new execution begins another run: `begin_continued(run_id())?` -> `begin(run_id())`
             other.begin_continued(run_id())?;
             *ledger = other;
         }
@@ -71,6 +76,10 @@ pub(super) fn begin(
     for message in live.injected.drain(..) {
         ledger.add_message(message);
     }
+    // FAULT the budget of a run gives way to that of its agent:
+    //     `live.budget.as_ref().or(parts.definition.budget.as_ref())` ->
+    //     `parts.definition.budget.as_ref().or(live.budget.as_ref())`
+    //     (budget::budget_of_a_run_replaces_the_budget_of_its_agent)
     let own_budget = live.budget.as_ref().or(parts.definition.budget.as_ref());
     live.scope = Some(RunScope::new(parts, ctx, ledger, own_budget, live.waits));
     Ok(())
@@ -90,12 +99,14 @@ pub(super) fn accept(
     let engine = parts.durability.map(|engine| || engine.now());
     verify(parts, ledger, engine.as_ref().map(|time| time as &dyn Fn() -> _))?;
     let pending = ledger.pending().ok_or(ApprovalError::NothingPending)?;
+    // FAULT wrong decisions are carried out: `?` -> `.ok()`
     pending.check(decisions)?;
     for pending in &pending.calls {
         let decision = decisions.get(&pending.call.id);
         if let (Some(ApprovalDecision::ApproveEdited { input }), Some(tool)) =
             (decision, parts.definition.tools.get(&pending.call.name))
         {
+            // FAULT changed arguments are not checked: add `continue;`
             tool.check_input(input).map_err(|error| ApprovalError::InvalidInput {
                 id: pending.call.id.clone(),
                 reason: error.to_string(),
@@ -143,6 +154,7 @@ pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
 /// - the run id of the caller,
 /// - a random id.
 fn run_id(ctx: &ToolContext, durability: Option<&Durability<'_>>) -> String {
+    // FAULT a run does not take the id of its context: without `, &*ctx.run_id`
     let of_context = [&*ctx.idempotency_key, &*ctx.run_id].into_iter().find(|id| !id.is_empty());
     // The hasher's keys are random for every `RandomState`.
     let random = || format!("run-{:016x}", RandomState::new().build_hasher().finish());

@@ -53,6 +53,7 @@ pub(crate) async fn drive(
     };
     // With `AfterTurn` the token for work is never cancelled. Only `stop` ends the run, between two turns.
     let token = match parts.config().cancel_mode {
+        // FAULT a run that should finish its turn does not: `new()` -> `clone(&stop)`
         CancelMode::AfterTurn => Cow::Owned(CancellationToken::new()),
         _ => Cow::Borrowed(&*stop),
     };
@@ -71,6 +72,7 @@ pub(crate) async fn drive(
     // Also runs if the future is dropped, so that the history is valid and the tokens are counted in every case.
     let ledger = &mut **scopeguard::guard(ledger, |ledger| {
         env.count_tool_usage(ledger);
+        // FAULT a run that is left has results without a reason: without the line
         ledger.explain_missing(None);
     });
     if let Progress::New = progress {
@@ -85,6 +87,8 @@ pub(crate) async fn drive(
                 ending.map(|ending| RunResult::new(ledger, ending)).ok_or(LoopError::Cancelled)
             }
             Err(error) => {
+                // FAULT a run that failed is not over: without the line
+                //     (lifecycle::continue_run_starts_without_a_new_message)
                 ledger.end_run();
                 Err(error)
             }
@@ -96,6 +100,7 @@ pub(crate) async fn drive(
     // an approval was already stored.
     if let Progress::Ending { is_told: false, outcome: Err(error), .. } = progress
         && !matches!(error, LoopError::Storage(_) | LoopError::ApprovalRequired(_))
+        // FAULT the end of a run that failed is not stored: `store` -> `store.filter(|_| false)`
         && let Some(session) = store
         && let Err(error) = Box::pin(session.write(ledger, false)).await
     {
@@ -110,6 +115,7 @@ pub(crate) async fn drive(
         let result = outcome.as_ref().map(|result| agent_result(ledger, result));
         let result = result.as_ref().map_err(|error| *error);
         scopes.run(driver.conclude(ledger.tally.run.turn, *is_announced, result)).await;
+        // FAULT the run's scope is not ended: `std::mem::take(scopes).end(` -> `drop(`
         std::mem::take(scopes).end(match result {
             Ok(result) => Outcome::Run(result),
             Err(error) => Outcome::Error(error),
@@ -138,6 +144,7 @@ impl Driver<'_> {
             session_id: &self.env.ctx.session_id,
             request: &self.env.frame.request(&ledger.messages),
         };
+        // FAULT a run that is cancelled before has a scope: `check(self.env.stop)` -> `Ok::<(), ()>(())`
         let scopes = match check(self.env.stop) {
             Ok(()) => self.env.hooks(ledger.tally.run.turn).open(kind),
             Err(_) => Scopes::default(),
@@ -179,6 +186,8 @@ impl Driver<'_> {
             return Ok(ControlFlow::Continue(None));
         }
         if matches!(ledger.phase, Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_)) {
+            // FAULT waiting calls are stored before they are signed: after the next
+            //     (store::run_that_waits_for_an_approval_is_stored_as_waiting)
             if ledger.waits() {
                 // Signed before the conversation is stored, because any process may decide on stored calls.
                 sign(self.env.parts, ledger);
@@ -236,6 +245,7 @@ impl Driver<'_> {
         let hooks = self.env.hooks(turn);
         let session_id = &self.env.ctx.session_id;
         hooks.dispatch(HookEvent::SessionStart { session_id }).await?;
+        // FAULT a run that is cancelled before is announced: without the line
         check(self.env.stop)?;
         *is_announced = true;
         hooks.dispatch(HookEvent::RunStart { run_id: &self.env.run.run_id }).await?;
@@ -250,9 +260,14 @@ impl Driver<'_> {
         result: Result<&AgentResult, &LoopError>,
     ) {
         let hooks = self.env.hooks(turn);
+        // FAULT the engine hears of the end of what was no run: add `if !is_announced && let Some(durability) =
+        //     self.env.parts.durability { durability.run_ended(result).await; }`
+        // FAULT the session ends before the run: after the next
         if is_announced {
+            // FAULT the end of a run is not told: without the line
             hooks.notify(HookEvent::RunEnd { result }).await;
             if let Some(durability) = self.env.parts.durability {
+                // FAULT the engine does not hear how a run ended: without the line
                 durability.run_ended(result).await;
             }
         }

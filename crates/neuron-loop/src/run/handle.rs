@@ -80,6 +80,8 @@ impl RunHandle {
     pub fn decide(&self, decisions: ApprovalDecisions) {
         let mut control = lock(&self.0);
         control.decisions = Some(decisions);
+        // FAULT a decision does not wake the run: without the statement
+        //     (agent::decision_and_cancellation_wake_a_run_that_waits_for_approval)
         if let Some(waiting) = control.waiting.take() {
             waiting.wake();
         }
@@ -95,6 +97,8 @@ impl RunHandle {
     /// Returns a token for the run, which is cancelled by `outer` or by the handle.
     pub(super) fn attach(&self, outer: &CancellationToken) -> CancellationToken {
         let (mut control, token) = (lock(&self.0), outer.child_token());
+        // FAULT a run that was cancelled before it began runs: `control.is_cancelled` -> `false`
+        //     (agent::handle_and_context_both_cancel_the_run_and_its_tools)
         if control.is_cancelled {
             token.cancel();
         }
@@ -116,6 +120,8 @@ impl RunHandle {
     pub(super) async fn decided(&self, pending: &PendingApproval) -> ApprovalDecisions {
         lock(&self.0).pending = Some(pending.clone());
         // Cleared on drop too, because a dropped wait can no longer receive decisions.
+        // FAULT a run names its waiting calls for a moment: `let _over` -> `let _`
+        //     (agent::waiting_run_continues_with_decisions_from_its_handle)
         let _over = scopeguard::guard((), |()| lock(&self.0).pending = None);
         poll_fn(|cx| {
             let mut control = lock(&self.0);

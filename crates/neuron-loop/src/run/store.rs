@@ -67,6 +67,7 @@ impl<'s> SessionHandle<'s> {
     pub async fn load(&self) -> Result<Conversation, StorageError> {
         let (session, revision) = match self.0.storage.load_versioned_dyn(&self.0.id).await {
             Err(StorageError::NotFound(_)) => {
+                // FAULT a deleted session is appended to: without the line (store::deleted_session_is_created_again)
                 *lock(&self.0.position) = None;
                 return Ok(Conversation::new());
             }
@@ -116,10 +117,12 @@ impl<'s> SessionHandle<'s> {
         let (settled, state) = session_parts(ledger, state, tools_begin)?;
         // Appending sends only the new messages. It is possible if no stored message has changed.
         let is_appended =
+            // FAULT a rewritten history is appended: without `known.rewrites == ledger.rewrites &&`
             |known: &Position| known.rewrites == ledger.rewrites && known.messages <= settled.len();
         let revision = match &known {
             Some(known) if is_appended(known) => {
                 let new = settled.get(known.messages..).unwrap_or_default();
+                // FAULT an append leaves the state as it was: `Some(&state)` -> `None`
                 storage.append_dyn(id, new, Some(&state), &known.revision).await?
             }
             known => {

@@ -25,19 +25,27 @@ pub(super) type Done = Option<Box<Step<Option<Value>>>>;
 /// Opens a turn. Checks the limits, notifies the hooks, and compacts the history if necessary. Returns a step if the
 /// history was compacted, and otherwise `None`.
 pub(super) async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Done, LoopError> {
+    // FAULT a run goes on between two turns: without the line
+    //     (cancel_after_turn::cancelled_turn_finishes_its_response_and_tools)
     check(env.stop)?;
+    // FAULT system messages alone go to the model: `iter().all(|message| message.role == Role::System)` -> `is_empty()`
     if ledger.messages.iter().all(|message| message.role == Role::System) {
         let text = "the conversation has only system messages: there is nothing to answer";
         return Err(ProviderError::InvalidRequest(text.into()).into());
     }
+    // FAULT a limit comes before a new execution: after the next
     if let Some(durability) = env.parts.durability.filter(|engine| engine.should_continue_as_new())
     {
         let state = snapshot(ledger, durability.known_effects())?;
         durability.continue_as_new(state).await?;
     }
+    // FAULT a turn that a limit forbids is announced: after the next
     ledger.tally.run.check_before_call(env.config())?;
+    // FAULT a history is compacted before its turn is announced: after the next
     announce(env, ledger).await?;
     let compacted = compact_if_needed(env, ledger).await?;
+    // FAULT a turn begins again after a compaction: the line -> `if compacted.is_none() { ledger.phase =
+    //     Phase::Calling; }`
     ledger.phase = Phase::Calling;
     Ok(compacted.map(compaction))
 }
@@ -76,11 +84,14 @@ pub(super) async fn call_and_run(
     let mut prefetch = Prefetch::default();
     let (answer, hidden) = pin!(call_model(env, ledger, &mut prefetch)).await;
     // A last call is not repeated, so a compaction would have no use.
+    // FAULT a conversation is compacted for a last call: without `&& !is_last`
     if overflows(&answer) && !is_last {
         if let Some(compacted) = make_room(env, ledger).await? {
             prefetch.give_up(env, ledger.tally.run.turn, answer.as_ref().err()).await;
             // A response that was cut off counts as a turn, so a new turn begins. A request that the provider rejected
             // does not count, so the same turn continues.
+            // FAULT an answer that the window cut off was no turn: `if answer.is_err() { Phase::Calling } else {
+            //     Phase::TurnStart }` -> `Phase::Calling`
             ledger.phase = if answer.is_err() { Phase::Calling } else { Phase::TurnStart };
             let cut_off = || ProviderError::ContextWindowExceeded("the answer was cut off".into());
             let error = answer.err().unwrap_or_else(|| cut_off().into()).into();
@@ -88,12 +99,16 @@ pub(super) async fn call_and_run(
             return Ok(Some(compaction(compacted)));
         }
     } else {
+        // FAULT room is made once in a run: without the line
+        //     (overflow::second_overflow_in_a_row_is_an_error_until_a_response)
         ledger.tally.run.overflowed = false;
     }
     let taken = answer.and_then(|response| take_answer(env, ledger, response, hidden));
     let progress = match taken {
         Ok(()) if ledger.batch().is_some() => {
             // Stored before the tools run, so that a crash leaves the calls recorded as begun.
+            // FAULT calls begin before they are stored: `prefetch.beside(store(session, ledger)).await` -> `Ok::<(),
+            //     LoopError>(())`
             let stored = prefetch.beside(store(session, ledger)).await;
             match stored {
                 Ok(()) => run_tools(env, ledger, &mut prefetch).await,
@@ -102,6 +117,7 @@ pub(super) async fn call_and_run(
         }
         taken => taken.map(|()| None),
     };
+    // FAULT early calls that must not run have no end: without the line
     prefetch.give_up(env, ledger.tally.run.turn, progress.as_ref().err()).await;
     env.count_tool_usage(ledger);
     progress
@@ -116,9 +132,14 @@ fn take_answer(
     hidden: Arc<[String]>,
 ) -> Result<(), LoopError> {
     let tools = env.offered(hidden);
+    // FAULT call_tool runs itself: `defers_tools()` -> `defers_tools() && false`
+    //     (deferred_tools::model_finds_and_calls_a_tool)
+    // FAULT a removed call_tool runs its target: without `&& !tools.hides(CALL_TOOL)`
+    //     (deferred_tools::removed_call_tool_cannot_be_called)
     let has_targets = env.parts.definition.tools.defers_tools() && !tools.hides(CALL_TOOL);
     let is_invalid =
         |call: ToolUseRef<'_>| is_invalid_json(call.input, || tools.definition(call.name));
+    // FAULT whole calls of an answer that was cut off do not run: `any(is_invalid)` -> `next().is_some()`
     let is_cut_off =
         may_be_cut_off(&response.stop_reason) && response.message.tool_uses().any(is_invalid);
     let (output, frame) = (env.output, env.frame_size());
@@ -141,7 +162,11 @@ fn hidden_from<'t>(
         return Cow::Borrowed(&tools.hidden);
     }
     // Without `call_tool`, the request offers no deferred tool.
+    // FAULT a request without call_tool offers what was found: `&[]` -> `before`
+    //     (deferred_tools::layer_that_removes_call_tool_prevents_all_deferred_tools)
     let before = if tools.hides(CALL_TOOL) { &[] } else { before };
+    // FAULT a deferred tool runs before it was found: `answer` -> `&Message::user("")`
+    //     (deferred_tools::tool_that_was_not_found_does_not_run)
     let mut hidden = registry.calls_not_found(before, answer);
     // Without one of the two tools, the request gave the vendor no deferred tool either.
     if registry.prefers_vendor_search() && (tools.hides(SEARCH_TOOLS) || tools.hides(CALL_TOOL)) {
@@ -153,6 +178,8 @@ fn hidden_from<'t>(
     // A layer may refuse hundreds of deferred tools, so only the called ones are stored.
     let is_called = |name: &String| answer.tool_uses().any(|call| call.target().name == name);
     for name in &*tools.hidden {
+        // FAULT a deferred tool that the turn does not retain runs: `||` -> `&&`
+        //     (deferred_tools::restriction_of_a_turn_applies_to_found_tools)
         if !hidden.contains(name) && (!tools.is_deferred(name) || is_called(name)) {
             hidden.push(name.clone());
         }
@@ -183,6 +210,7 @@ pub(super) async fn run_tools<'a>(
     // The reader has no result of a call that ended before the run paused, so that result is read from the history.
     let result = |(index, call): (usize, &ToolCall)| {
         let seen = || ledger.open().and_then(|(mut calls, _)| calls.result(index));
+        // FAULT a step tells no more of results than the model sees: `env.reader.take(&call.id)` -> `None`
         env.reader.take(&call.id).or_else(seen).unwrap_or_default()
     };
     let step = calls.map(|calls| {
@@ -193,6 +221,7 @@ pub(super) async fn run_tools<'a>(
     let run = &ledger.tally.run;
     let view = RunView::new(run.turns, run.tool_calls, &run.usage.total, &ledger.messages);
     let view = view.with_tools(env.run_tools()).with_refused(&refused);
+    // FAULT a condition to stop is not asked: `is_met(&view)` -> `false`
     if env.parts.definition.stop_conditions.iter().any(|is_met| is_met(&view)) {
         ledger.stop(stop_reason);
     }
@@ -206,6 +235,7 @@ fn overflows(answer: &Result<CompletionResponse, LoopError>) -> bool {
         |error| matches!(error, LoopError::Provider(ProviderError::ContextWindowExceeded(_))),
         |response| {
             response.stop_reason == StopReason::ContextWindowExceeded
+                // FAULT what calls it made is forgotten of an answer that the window cut off: without the line
                 && response.message.tool_uses().next().is_none()
         },
     )

@@ -64,6 +64,8 @@ fn tool_name(parts: Parts<'_>) -> String {
         1 => TOOL_NAME.to_owned(),
         number => format!("{TOOL_NAME}_{number}"),
     });
+    // FAULT the output tool takes the name of another tool: `.is_none()` -> `.is_none() || true`
+    //     (typed::output_tool_has_a_unique_name)
     let is_free = |name: &String| parts.definition.tools.definition(name).is_none();
     names.into_iter().find(is_free).unwrap_or_default()
 }

@@ -29,8 +29,12 @@ pub(super) async fn wait_for_decisions(
             return Ok(());
         };
         let decided = next_signal(env, handle, &pending).await?;
+        // FAULT decisions that a signal brings are not checked: `accept(parts, ledger, &decisions)` -> `Ok::<_,
+        //     neuron_types::ApprovalError>(drop(ledger.decide(&decisions)))`
         match decided.map(|decisions| accept(parts, ledger, &decisions)) {
             None => {}
+            // FAULT wrong decisions that a signal brings end the run: add `Some(Err(error)) => return
+            //     Err(error.into()),`
             Some(Ok(())) => return Ok(()),
             Some(Err(error)) => tracing::warn!(
                 run_id = pending.run_id,
@@ -55,6 +59,8 @@ async fn next_signal(
 ) -> Result<Option<ApprovalDecisions>, LoopError> {
     if let Some(handle) = handle {
         let decided = async { Ok(handle.decided(pending).await) };
+        // FAULT a run that finishes its turn waits for a person: `env.stop` -> `env.token`
+        //     (agent::decision_and_cancellation_wake_a_run_that_waits_for_approval)
         return or_cancelled(env.stop, decided).await.map(Some);
     }
     let missing = || {
@@ -63,10 +69,14 @@ async fn next_signal(
         LoopError::ApprovalRequired(Box::new(pending))
     };
     let engine = env.parts.durability.zip(env.config().approval_signal.as_ref());
+    // FAULT a run with a signal ends where calls wait: add `let engine = engine.filter(|_|
+    //     !env.config().pause_for_approval);`
     let (engine, signal) = engine.ok_or_else(missing)?;
     let wait = async { Ok(engine.wait_for_approval(pending, &signal.name, signal.timeout).await) };
     let unreadable = match or_cancelled(env.stop, wait).await? {
         Ok(Some(decisions)) => return Ok(Some(decisions)),
+        // FAULT a run goes on although nobody decided in time: `Err(missing())` ->
+        //     `Ok(Some(ApprovalDecisions::approve_all(pending)))`
         Ok(None) | Err(DurableError::SignalTimeout) => return Err(missing()),
         Err(DurableError::Other(error)) => error.downcast::<serde_json::Error>(),
         Err(error) => return Err(error.into()),

@@ -84,6 +84,8 @@ impl<O> Stream for RunStream<'_, O> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.poll(cx).map(|item| match item? {
             Item::Event(event) => Some(Ok(RunEvent::Event(event))),
+            // FAULT a pause is not told to the reader of a stream: add `Item::End(Err(LoopError::ApprovalRequired(_)))
+            //     => None,`
             Item::End(end) => Some(end.map(RunEvent::Ended)),
         })
     }

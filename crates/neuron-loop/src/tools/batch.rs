@@ -35,6 +35,8 @@ pub(crate) async fn run_batch<'a>(
     };
     let attempt = prefetch.attempt(&calls).unwrap_or_else(|| tally.run.attempt());
     // Kept in the batch, so that a call that runs again has the same idempotency key.
+    // FAULT a call that runs again has another key: the line -> `calls.batch.attempt = Some(attempt);`
+    //     (early_tools::repeated_call_keeps_its_key_after_early_calls)
     let attempt = *calls.batch.attempt.get_or_insert(attempt);
     let hidden = &calls.batch.hidden[..];
     let tools = env.offered(if hidden.is_empty() { Arc::default() } else { hidden.into() });
@@ -45,6 +47,8 @@ pub(crate) async fn run_batch<'a>(
     let mut ran = match room {
         Ok(()) => pin!(run.run_all(&open)).await,
         Err(error) => {
+            // FAULT decisions are lost with a run that is cancelled before: `!ledger.undecide()` -> `!ledger.undecide()
+            //     || matches!(error, LoopError::Cancelled)`
             if !ledger.undecide() {
                 ledger.close_batch_because_of(&error);
             }
@@ -53,14 +57,21 @@ pub(crate) async fn run_batch<'a>(
     };
     let tools = run.tools;
     env.count_tool_usage(ledger);
+    // FAULT a turn that pauses counts twice for the retries: `ledger.batch().is_some_and(Batch::waits)` -> `{
+    //     ledger.explain_missing(None); false }`
     if ledger.batch().is_some_and(Batch::waits) {
+        // FAULT a run that waits has results without a reason: without the line
         ledger.explain_missing(None);
     } else if ran.is_ok() && ledger.batch().is_some() {
         // If tools are deferred, unknown names are counted singly. A model that searches may call several tools too early,
         // and on a replay a found tool may be unregistered.
+        // FAULT a model that searches fails by names that it does not know: without `tools.defers_tools() ||`
+        //     (deferred_tools::retry_limit_counts_each_tool_that_was_not_found)
         let is_known = |name: &str| tools.defers_tools() || tools.definition(name).is_some();
         ran = ledger.count_failing(env.config().tool_retry_limit, is_known);
     }
+    // FAULT calls wait for an approval after the run has failed: `&ran` -> `&ran && ledger.batch().is_none_or(|batch|
+    //     !batch.waits())`
     if let Err(error) = &ran {
         ledger.close_batch_because_of(error);
     }
@@ -107,9 +118,11 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     fn reserve(&mut self, open: &[usize]) -> Result<(), LoopError> {
         check(self.hooks.env.token)?;
         let early = self.prefetch.taken_by(&self.calls);
+        // FAULT early calls need room once more: without `.saturating_sub(early)`
         let starts = self.calls.batch.count_of_starts().saturating_sub(early);
         self.tally.run.check_before_tools(self.hooks.env.config(), starts)?;
         // With this setting, invalid arguments end the run, so no other call of the response may begin.
+        // FAULT arguments that are not JSON do not end a run that must end: `EndRun` -> `ReturnToModel`
         if self.hooks.env.config().tool_errors == ToolErrorPolicy::EndRun {
             for &index in open {
                 let Some(made) = self.calls.made(index) else { continue };
@@ -122,6 +135,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             }
         }
         if let Some(budget) = &self.hooks.env.run.budget {
+            // FAULT a batch of tools needs no budget: `Some(budget.reserve_tool_calls(starts)?)` ->
+            //     `budget.reserve_tool_calls(starts).ok()`
             self.reservation = Some(budget.reserve_tool_calls(starts)?);
         }
         Ok(())
@@ -131,13 +146,17 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     async fn run_all(&mut self, open: &[usize]) -> Result<(), LoopError> {
         let config = self.hooks.env.config();
         // An engine runs all calls of a group concurrently, so the group itself must respect the maximum.
+        // FAULT parallel although one after another was asked for: `config.parallel_tool_execution` -> `true`
         let most = match (config.parallel_tool_execution, self.hooks.env.parts.durability) {
             (false, _) => 1,
+            // FAULT an engine gets more calls at once than may run: `config.most_tools_at_once()` -> `usize::MAX`
             (true, Some(_)) => config.most_tools_at_once(),
             (true, None) => usize::MAX,
         };
         let mut rest = open;
         while !rest.is_empty() {
+            // FAULT a tool that runs alone joins the calls before it: without `.take_while(|index|
+            //     !self.runs_alone(**index))`
             let beside = rest.iter().take(most).take_while(|index| !self.runs_alone(**index));
             let (group, others) = rest.split_at(beside.count().max(1));
             rest = others;
@@ -149,6 +168,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     /// Returns `true` if the call's tool must not run concurrently with other calls.
     fn runs_alone(&self, index: usize) -> bool {
         let made = self.calls.made(index);
+        // FAULT a tool that must run alone does not: `tool.runs_alone()` -> `false`
         made.and_then(|made| self.tools.get(made.name)).is_some_and(|tool| tool.runs_alone())
     }
 
@@ -157,6 +177,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         let mut asked = SmallVec::with_capacity(group.len());
         let ran = pin!(self.ask_and_run(group, &mut asked)).await;
         if let Err(error) = &ran {
+            // FAULT a lost event of a failed tool: `!self.told.contains(&item.index)` -> `false`
+            // FAULT the end of a call is told twice: without `.filter(|item| !self.told.contains(&item.index))`
             for item in asked.iter().filter(|item| !self.told.contains(&item.index)) {
                 self.hooks.notify_failed(item.call(), error).await;
             }
@@ -186,6 +208,9 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             if let Some(item) = asked.last_mut() {
                 item.verdict = match verdict {
                     Some(verdict) => verdict,
+                    // FAULT a call has no end when a hook ends the run before it: `self.decide(index,
+                    //     item.call()).await?` -> `match self.decide(index, item.call()).await { Ok(verdict) =>
+                    //     verdict, Err(error) => { asked.pop(); return Err(error); } }`
                     None => self.decide(index, item.call()).await?,
                 };
             }
@@ -198,6 +223,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         }
         let mut first_error = None;
         for mut item in answered {
+            // FAULT a call that its tool refuses is not counted: without the statement
             if let Verdict::Refuse(_) = item.verdict {
                 self.start(&item);
             }
@@ -211,6 +237,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
                 Verdict::Wait(pending) => self.hold(&item, *pending).await,
                 Verdict::Run | Verdict::Resume(_) => Ok(()),
             };
+            // FAULT a hook cannot end the run at a call that does not run: the line -> `drop(told);`
             first_error = first_error.or(told.err());
         }
         match (first_error, self.hooks.env.parts.durability, &mut asked[..]) {

@@ -23,9 +23,11 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     /// approval.
     pub(super) fn start(&mut self, item: &DecidedCall<'_, '_>) {
         let is_counted = matches!(item.verdict, Verdict::Resume(_));
+        // FAULT an early call is counted in the batch too: without `&& item.early.is_none()`
         if !is_counted && item.early.is_none() {
             self.tally.run.count_tool_call();
             if let Some(reservation) = &mut self.reservation {
+                // FAULT a tool call costs no budget: without the line
                 reservation.spend_tool_call();
             }
         }
@@ -74,6 +76,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         check(self.hooks.env.token)?;
         let token = self.hooks.env.token.child_token();
         let mut waiting = run.iter_mut();
+        // FAULT more tools at once than may be: `most_tools_at_once()` -> `most_tools_at_once().saturating_add(1)`
         let most = self.hooks.env.config().most_tools_at_once();
         let mut running = FuturesUnordered::new();
         let mut ended = Ok(());
@@ -83,6 +86,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
                 let (hooks, tools) = (self.hooks, self.tools.clone());
                 running.push(async move {
                     // No call begins once a concurrent call has failed.
+                    // FAULT a call begins beside one that failed: `!token.is_cancelled()` -> `true`
                     let begins = !token.is_cancelled();
                     let work = work.end(hooks, &tools, item.call());
                     let ran = if begins { Some(work.await) } else { None };
@@ -94,10 +98,13 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             };
             ended = self.end(item, ran).await;
         }
+        // FAULT the tools beside a failed one are not told: without the line
         token.cancel();
+        // FAULT no grace beside a failed call: `self.hooks.env.config().tool_grace` -> `std::time::Duration::ZERO`
         let mut grace = pin!(sleep(self.hooks.env.config().tool_grace));
         while !running.is_empty() {
             match select(running.next(), grace.as_mut()).await {
+                // FAULT what ends within the grace period is forgotten: `self.end(item, ran).await.ok()` -> `{}`
                 Either::Left((Some((item, ran)), _)) => self.end(item, ran).await.ok(),
                 _ => break,
             };
@@ -115,6 +122,9 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             Some(ran) => self.record(item, ran).await,
             None => {
                 // A call that resumes a paused agent began in an earlier run.
+                // FAULT a paused agent whose turn did not come begins anew: `!matches!(item.verdict,
+                //     Verdict::Resume(_))` -> `true`
+                //     (approval::waiting_nested_agent_beside_a_failed_call_ends_once_and_is_interrupted)
                 if !matches!(item.verdict, Verdict::Resume(_)) {
                     self.calls.never_began(item.index);
                 }
@@ -140,6 +150,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             self.start(item);
             let scope = CallScope::new(self.hooks.open_call(item.call()));
             let ctx = self.context_of(item, &token);
+            // FAULT what tools took is lost when calls are handed to an engine: `ctx.usage.clone()` ->
+            //     `neuron_types::UsageMeter::default()`
             let meter = self.hooks.env.metered(ctx.usage.clone());
             let tool = self.tools.get(item.call().name);
             let invocation = ToolInvocation::new(item.call().to_call(), *ctx);
@@ -157,10 +169,13 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             let ran = match ran.next() {
                 Some(Ok(output)) => Ok(output),
                 Some(Err(error)) => settle(self.hooks.env, &self.tools, error.into()),
+                // FAULT a result that an engine lacks is an empty one: `Err(self.missing_result())` ->
+                //     `Ok(ToolOutput::default())`
                 None => Err(self.missing_result()),
             };
             scope.end((&ran).into());
             let recorded = self.record(item, ran).await;
+            // FAULT a batch of an engine goes on after a failure: `or(` -> `and(`
             first_error = first_error.or(recorded.err());
         }
         first_error.map_or(Ok(()), Err)
@@ -214,10 +229,13 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             return Ok(());
         }
         self.told.push(item.index);
+        // FAULT a finished result is lost when the run is dropped: after the next 2
         self.calls.finish(item.index, output.clone());
         let ToolUseRef { id, name, .. } = item.call();
         self.hooks.env.reader.send_result(id, name, &output).await;
         let event = HookEvent::PostToolExecution { tool_name: name, output: &output };
+        // FAULT a tool runs after a hook ended the run: `.map(drop)` -> `.ok(); Ok(())`
+        // FAULT a lost event after a tool: the line -> `Ok(drop(event))`
         self.hooks.in_call(id).dispatch(event).await.map(drop)
     }
 
@@ -228,6 +246,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         item: &DecidedCall<'_, '_>,
         pending: PendingCall,
     ) -> Result<(), LoopError> {
+        // FAULT the end of a call that waits is told twice: without the line
+        //     (approval::waiting_nested_agent_beside_a_failed_call_ends_once_and_is_interrupted)
         self.told.push(item.index);
         let error = match &pending.nested {
             Some(nested) => ToolError::ApprovalRequired(nested.clone()).into(),
@@ -238,6 +258,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             }
         };
         self.calls.hold(item.index, pending);
+        // FAULT a call that waits has no end for the hooks: without the line
         self.hooks.notify_failed(item.call(), &error).await;
         Ok(())
     }

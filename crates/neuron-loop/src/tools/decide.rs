@@ -43,6 +43,8 @@ pub(crate) async fn decide(
     let env = hooks.env;
     let event = HookEvent::PreToolExecution { tool_name: call.name, input: call.input };
     if let Some(reason) = hooks.in_call(call.id).dispatch(event).await? {
+        // FAULT a skipped call runs: the line -> `drop(reason);`
+        // FAULT a call that a hook skips fails: `ToolOutput::text` -> `ToolOutput::error`
         return Ok(Verdict::Answer(ToolOutput::text(reason).into()));
     }
     Ok(match asked.map(|asked| *asked) {
@@ -58,6 +60,7 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict 
     if is_invalid_json(call.input, || tools.definition(call.name)) {
         return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()).into());
     }
+    // FAULT a tool that is not offered runs: `tools.hides(call.name)` -> `false`
     if tools.hides(call.name) {
         return Verdict::Refuse(ToolError::NotFound(call.name.to_owned()));
     }
@@ -68,11 +71,16 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict 
     match ask_policy(env, tools, call) {
         PermissionDecision::Allow => Verdict::Run,
         PermissionDecision::Deny(reason) => Verdict::Answer(denial(&reason).into()),
+        // FAULT a person is asked about what the tool refuses anyway: `refusal()` -> `refusal().filter(|_| false)`
         PermissionDecision::Ask(reason) if env.pauses => match refusal() {
             // A person should not have to approve a call that fails anyway.
             Some(error) => Verdict::Refuse(error),
+            // FAULT a call that needs an approval runs without one:
+            //     `Verdict::Wait(Box::new(PendingCall::new(call.to_call(), reason)))` -> `Verdict::Run`
             None => Verdict::Wait(Box::new(PendingCall::new(call.to_call(), reason))),
         },
+        // FAULT a call about which a person should be asked runs: `Verdict::Answer(denial(&reason).into())` ->
+        //     `Verdict::Run`
         PermissionDecision::Ask(reason) => Verdict::Answer(denial(&reason).into()),
     }
 }
@@ -86,15 +94,20 @@ fn after_decision(
     decision: ApprovalDecision,
 ) -> Verdict {
     let allowed = match (decision, pending.nested) {
+        // FAULT a call that a person denied runs: `return Verdict::Answer(denial(&reason).into())` -> `Verdict::Run`
         (ApprovalDecision::Deny { reason }, _) => return Verdict::Answer(denial(&reason).into()),
+        // FAULT a call whose result a person supplied runs: `return Verdict::Answer(output.into())` -> `Verdict::Run`
         (ApprovalDecision::Supply { output }, _) => return Verdict::Answer(output.into()),
         (ApprovalDecision::Nested { decisions }, Some(nested)) => {
             Verdict::Resume(Box::new(ResumedApproval::new(*nested, decisions)))
         }
+        // FAULT the policy is not asked about what a person approved: `Verdict::Run` -> `return Verdict::Run`
         _ => Verdict::Run,
     };
     match ask_policy(env, tools, call) {
         PermissionDecision::Deny(reason) => Verdict::Answer(denial(&reason).into()),
+        // FAULT a call that a person approved is denied because the policy asks again: add
+        //     `PermissionDecision::Ask(reason) => Verdict::Answer(denial(&reason).into()),`
         PermissionDecision::Allow | PermissionDecision::Ask(_) => allowed,
     }
 }
@@ -114,6 +127,7 @@ fn ask_policy(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Permi
     let decide = AssertUnwindSafe(|| policy.check_call(&call.to_call(), definition));
     catch_unwind(decide).unwrap_or_else(|_| {
         tracing::error!(tool = call.name, "the permission policy panicked; the call is denied");
+        // FAULT a policy that panics lets the call run: `Deny("the permission policy failed".into())` -> `Allow`
         PermissionDecision::Deny("the permission policy failed".into())
     })
 }

@@ -28,8 +28,14 @@ pub(crate) async fn execute(
     // If this future is dropped, the guard cancels work that the tool started elsewhere.
     let guard = ctx.cancellation_token.clone().drop_guard();
     let ran = {
+        // FAULT what a call took that was dropped is not counted: without the line,
+        //     `env.parts.definition.tools.execute_ref(call, &ctx)` -> `async { let done =
+        //     env.parts.definition.tools.execute_ref(call, &ctx).await; drop(env.metered(&ctx.usage)); done }`
         let _metered = env.metered(&ctx.usage);
         // Pinned in place, because an unoptimised build copies a future each time it is moved.
+        // FAULT a second execution: `env.parts.definition.tools.execute_ref(call, &ctx)` -> `async { let tools =
+        //     &env.parts.definition.tools; tools.execute_ref(call, &ctx).await.ok(); tools.execute_ref(call,
+        //     &ctx).await }`
         let mut work = pin!(env.parts.definition.tools.execute_ref(call, &ctx));
         let limited = pin!(async {
             let limit = env.config().tool_timeout;
@@ -37,6 +43,8 @@ pub(crate) async fn execute(
                 || format!("`{}` took longer than {:?}", call.name, limit.unwrap_or_default());
             let done = within(limit, work.as_mut()).await;
             Ok(done.unwrap_or_else(|| {
+                // FAULT a tool is not told that its time is over: without the line
+                //     (regressions::tool_timeout_cancels_the_token_of_the_call)
                 ctx.cancellation_token.cancel();
                 Err(ToolError::ExecutionFailed(text().into()))
             })?)
@@ -44,6 +52,7 @@ pub(crate) async fn execute(
         scopes.run(or_cancelled(env.token, limited)).await
     };
     let ran = ran.or_else(|error| settle(env, tools, error));
+    // FAULT a scope that is not ended: without the line
     scopes.end((&ran).into());
     guard.disarm();
     *lock(&env.run.spare) = Some(ctx);
@@ -53,11 +62,13 @@ pub(crate) async fn execute(
 /// Handles the error of a tool call. Returns a result for the model, or an error if the run must end.
 pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> CallOutcome {
     match error {
+        // FAULT a hint for the model ends the run: without the line
         LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
         LoopError::Tool(ToolError::HookTerminated(reason)) => {
             Err(LoopError::HookTerminated(reason))
         }
         // A tool that stops because the run was cancelled must not end the run with an error of its own.
+        // FAULT a tool that says that it was cancelled cancels the run: without `if env.token.is_cancelled()`
         LoopError::Tool(ToolError::Cancelled) if env.token.is_cancelled() => {
             Err(LoopError::Cancelled)
         }
@@ -75,6 +86,7 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ca
             Ok(ToolOutput::error(text))
         }
         LoopError::Tool(error) if env.config().tool_errors == ToolErrorPolicy::ReturnToModel => {
+            // FAULT failures that the model should see end the run: the line -> `Err(error.into())`
             Ok(ToolOutput::error(error.to_string()))
         }
         error => Err(error),
@@ -92,6 +104,8 @@ pub(crate) fn call_context(
 ) -> Box<ToolContext> {
     let make = || ToolContext { run_id: env.run.run_id.clone(), ..env.ctx.clone() };
     let mut ctx = lock(&env.run.spare).take().unwrap_or_else(|| Box::new(make()));
+    // FAULT a call keeps the id of the one before: the line -> `if ctx.call_id.is_empty() { call.id.clone_into(&mut
+    //     ctx.call_id); }`
     call.id.clone_into(&mut ctx.call_id);
     // The position makes the key unique within the conversation. The model's id makes it unique among agents with the
     // same run id.
@@ -101,14 +115,22 @@ pub(crate) fn call_context(
     for number in [turn, index] {
         key.extend([digits.format(number), "/"]);
     }
+    // FAULT equal idempotency keys: the line -> `key.truncate(env.run.key.len()); key.push_str(call.name);`
     key.push_str(call.id);
     if attempt > 0 {
         // A call of a discarded response may have had the same position and id.
         key.extend(["/", digits.format(attempt)]);
     }
+    // FAULT a call keeps the token of the one before: the line -> `if ctx.turn.is_none() { ctx.cancellation_token =
+    //     cancellation.child_token(); }`
     ctx.cancellation_token = cancellation.child_token();
+    // FAULT a call keeps the turn of the one before: `Some(turn)` -> `ctx.turn.or(Some(turn))`
     ctx.turn = Some(turn);
+    // FAULT a call keeps the meter of the one before: without the line
     ctx.usage = UsageMeter::default();
+    // FAULT a call keeps what was given to the one before: the line -> `if
+    //     ctx.extensions.get::<neuron_types::ResumedApproval>().is_none() { ctx.extensions =
+    //     env.run.extensions.clone(); }` (approval::resumed_approval_reaches_only_its_own_call)
     ctx.extensions = env.run.extensions.clone();
     ctx
 }

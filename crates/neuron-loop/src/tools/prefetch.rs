@@ -65,6 +65,7 @@ impl Work<'_> {
         match self {
             Self::Ready(ctx) => pin!(execute(hooks, tools, call, ctx)).await,
             Self::Running(work) => work.into_inner().unwrap_or_else(PoisonError::into_inner).await,
+            // FAULT the result of an early call is lost: `*ran` -> `Ok(Default::default())`
             Self::Ended(ran) => *ran,
         }
     }
@@ -80,6 +81,8 @@ impl<'a> Prefetch<'a> {
     pub(crate) async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|cx| {
+            // FAULT early calls stand still while the answer arrives: without the line
+            //     (early_tools::discarded_early_calls_count)
             self.poll(cx);
             work.as_mut().poll(cx)
         })
@@ -132,6 +135,7 @@ impl<'a> Prefetch<'a> {
         let room = budget.map(|budget| budget.reserve_tool_calls(1)).transpose();
         let has_room = lock(tally).run.check_before_tools(env.config(), 1).is_ok();
         let (true, Ok(room)) = (has_room && self.may_start(env, &tools, &call), room) else {
+            // FAULT an early call overtakes another: the line -> `self.begun = 0;`
             self.is_closed = true;
             return Ok(());
         };
@@ -140,12 +144,16 @@ impl<'a> Prefetch<'a> {
         let verdict = match decide(hooks, &tools, call.view(), None).await {
             Ok(verdict) => verdict,
             Err(error) => {
+                // FAULT an early call has no end when a hook ends the run at it: without the line
                 hooks.notify_failed(call.view(), &error).await;
                 return Err(error);
             }
         };
         let work = match &verdict {
+            // FAULT a call starts early that the policy forbids: `Verdict::Run` -> `Verdict::Run | Verdict::Answer(_)`
             Verdict::Run => {
+                // FAULT an early call takes no room in the budget: the line -> `drop(room);`
+                //     (early_tools::exhausted_budget_starts_nothing_early)
                 room.into_iter().for_each(|mut room| room.spend_tool_call());
                 let place = (turn, self.count(&mut lock(tally).run), self.calls.len());
                 let ctx = call_context(env, place, call.view(), env.token);
@@ -174,11 +182,16 @@ impl<'a> Prefetch<'a> {
         let most = if config.parallel_tool_execution { config.most_tools_at_once() } else { 1 };
         !self.is_closed
             && self.begun.saturating_sub(1) <= self.calls.len()
+            // FAULT a tool that changes something starts early: without the line
             && tool.effect() == ToolEffect::Pure
             // Only with the whole response it is known whether the model had found the tool.
+            // FAULT a deferred tool starts early before it was found: without the line
+            //     (deferred_tools::tools_that_start_early_have_been_found)
             && !tools.is_deferred(&call.name)
             && !tools.is_call_tool(&call.name)
+            // FAULT a tool that runs alone starts early: without the line
             && !tool.runs_alone()
+            // FAULT more early calls at once than may be: `<` -> `<=`
             && self.running() < most
             && !self.calls.iter().flatten().any(|other| other.call.id == call.id)
             && !is_invalid_json(&call.input, || tools.definition(&call.name))
@@ -195,6 +208,7 @@ impl<'a> Prefetch<'a> {
             self.attempt = run.attempt();
             run.begin_attempt();
         }
+        // FAULT an early call is not counted: without the line
         run.count_tool_call();
         self.attempt
     }
@@ -231,6 +245,7 @@ impl<'a> Prefetch<'a> {
         index: usize,
         call: ToolUseRef<'_>,
     ) -> Option<Prefetched<'a>> {
+        // FAULT an early call runs again: `prefetched.call.view() == call` -> `false`
         self.calls.get_mut(index)?.take_if(|prefetched| prefetched.call.view() == call)
     }
 
@@ -254,6 +269,7 @@ async fn tell_given_up(
     let cancelled = LoopError::Tool(ToolError::Cancelled);
     for Prefetched { call, work, .. } in calls.into_iter().flatten() {
         drop(work);
+        // FAULT the end of an early call is not told: without the line
         hooks.notify_failed(call.view(), error.unwrap_or(&cancelled)).await;
     }
 }

@@ -4,12 +4,13 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
-use neuron_loop::{Agent, Conversation, LoopError, RunEvent, Start, Step};
+use neuron_loop::{Agent, CancelMode, Conversation, LoopError, RunEvent, Start, Step};
 use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::{Next, tool_middleware_fn};
 use neuron_types::{
     ApprovalDecisions, CompletionRequest, CompletionResponse, ContentBlock, Message,
     PermissionDecision, PermissionPolicy, Provider, ProviderError, StopReason, StreamEvent,
-    StreamHandle, ToolContext, ToolEffect,
+    StreamHandle, ToolCall, ToolContext, ToolEffect,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -311,6 +312,33 @@ async fn waiting_run_continues_with_decisions_from_its_handle() {
     assert_eq!(last_results(conversation.messages()), ["c0: a"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn decision_and_cancellation_wake_a_run_that_waits_for_approval() {
+    for mode in [CancelMode::Now, CancelMode::AfterTurn] {
+        for is_cancelled in [true, false] {
+            let (agent, ..) = agent([calls([json!({})]), Reply::text("done")]);
+            let builder = agent.to_builder().permission_policy(Asks);
+            let agent = builder.config(|config| config.cancel_mode = mode).build();
+            let mut run = agent.run_owned(Conversation::new(), "go").wait_for_approval();
+            let handle = run.handle();
+            let task = tokio::spawn(run.into_future());
+            let pending = loop {
+                tokio::task::yield_now().await;
+                if let Some(pending) = handle.pending() {
+                    break pending;
+                }
+            };
+            match is_cancelled {
+                true => handle.cancel(),
+                false => handle.decide(ApprovalDecisions::approve_all(&pending)),
+            }
+            let ended = tokio::time::timeout(Duration::from_secs(1), task).await;
+            let (_, result) = ended.expect("the run is woken").unwrap();
+            assert_eq!(result.is_err(), is_cancelled, "{mode:?}: {result:?}");
+        }
+    }
+}
+
 /// Drops a run during a tool call, and then continues its conversation, which may have been stored meanwhile. The
 /// interrupted call runs again only if the effect of its tool allows this.
 #[tokio::test(start_paused = true)]
@@ -415,6 +443,30 @@ async fn fork_at_any_message_continues_with_another_agent() {
         check_valid(fork.messages());
     }
     assert_eq!(chat.messages().len(), 4, "the conversation itself is as before");
+}
+
+/// A fork has the same run id as the conversation if the caller sets it, so only the number of the run tells their calls
+/// apart.
+#[tokio::test]
+async fn calls_of_a_fork_have_their_own_idempotency_keys() {
+    let keys = Log::default();
+    let noted = keys.clone();
+    let mut tools = registry(&Log::default());
+    tools.add_middleware(tool_middleware_fn(
+        move |call: &ToolCall, ctx: &ToolContext, next: Next<'_>| {
+            noted.push(&*ctx.idempotency_key);
+            let (call, ctx) = (call.clone(), ctx.clone());
+            Box::pin(async move { next.run(&call, &ctx).await })
+        },
+    ));
+    let replies = || [calls([json!({})]), Reply::text("done")];
+    let provider = ScriptedProvider::new(replies().into_iter().chain(replies()));
+    let agent = Agent::builder(provider).tools(tools).build();
+    let ctx = ToolContext { run_id: "run".into(), ..ToolContext::default() };
+    let mut chat = Conversation::new();
+    agent.run(&mut chat, "go").context(&ctx).await.unwrap();
+    agent.run(&mut chat.fork(0), "go").context(&ctx).await.unwrap();
+    assert_eq!(keys.lines(), ["run/0/0/0/c0", "run/1/0/0/c0"]);
 }
 
 #[tokio::test]

@@ -836,6 +836,38 @@ async fn nested_approval_pauses_the_parent_and_resumes_the_child() {
     }
 }
 
+/// Another call fails beside the call of a nested agent that waits for an approval. The hooks are notified of each end
+/// once. A resumed nested agent has begun, so its call counts as interrupted even if its turn did not come.
+#[tokio::test(start_paused = true)]
+async fn waiting_nested_agent_beside_a_failed_call_ends_once_and_is_interrupted() {
+    for is_resumed in [false, true] {
+        let inner = ScriptedProvider::new([calls([json!({"ask": "?"})]), Reply::text("never")]);
+        let failing = match is_resumed {
+            true => json!({"ask": "?", "fail": "broken"}),
+            false => json!({"delay": 10, "fail": "broken"}),
+        };
+        let setup =
+            setup([Reply::tool_calls([("out0", "act", failing), ("out1", "delegate", json!({}))])]);
+        let hook = Recorder::default();
+        let builder = setup.builder.hook(hook.clone()).permission_policy(ByArguments);
+        let builder = builder.tool_errors(ToolErrorPolicy::EndRun).pause_for_approval(true);
+        let mut agent = builder.build();
+        let sub_agent = SubAgent { provider: inner.clone(), log: setup.log.clone() };
+        agent.tools_mut().register_dyn(Arc::new(sub_agent));
+        let ctx = ToolContext::default();
+        let mut end = start(Way::Run, &mut agent, &ctx).await;
+        if is_resumed {
+            let decisions = ApprovalDecisions::approve_all(&end.pending());
+            end = go_on(Way::Run, &mut agent, decisions, &ctx).await;
+        }
+        assert!(end.error().contains("broken"));
+        check_pairs(&hook.log.lines());
+        let result = &last_results(agent.messages())[1];
+        assert!(result.starts_with("out1: ![interrupted: "), "{result}");
+        assert_eq!(inner.calls(), 1);
+    }
+}
+
 /// A tool call that resumes its nested agent receives the approval decisions. A later call that starts a new nested
 /// agent must not receive these decisions.
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_loop::{Budget, LoopError, OnLimit, Reservation};
+use neuron_loop::{Agent, Budget, Conversation, LoopError, OnLimit, Reservation};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, tool_middleware_fn};
 use neuron_types::{
@@ -377,6 +377,15 @@ async fn nested_run_with_own_budget_respects_both_and_counts_once() {
     let mut agent = setup.builder.budget(budget.clone()).build();
     agent.run_text("go", &context(&budget)).await.unwrap();
     assert_eq!(state(&budget), (11, 1, 0, 0));
+}
+
+#[tokio::test]
+async fn budget_of_a_run_replaces_the_budget_of_its_agent() {
+    let [of_agent, of_run] = [(); 2].map(|()| Budget::new(limits()));
+    let agent = Agent::builder(ScriptedProvider::new(["done"])).budget(of_agent.clone()).build();
+    let mut chat = Conversation::new();
+    agent.run(&mut chat, "go").budget(of_run.clone()).await.unwrap();
+    assert_eq!((of_agent.requests(), of_run.requests()), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use neuron_loop::{Budget, LoopError, OnLimit};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ApprovalDecisions, ContentBlock, HookAction, HookError, HookEvent, HookScope, Message,
-    ObservabilityHook, PendingApproval, Role, ToolContext, UsageLimits,
+    ObservabilityHook, PendingApproval, ProviderError, Role, ToolContext, UsageLimits,
 };
 use serde_json::{Value, json};
 
@@ -297,15 +297,18 @@ async fn limit_at_decided_calls_is_followed_by_a_last_call() {
 async fn run_continues_a_turn_that_the_provider_paused() {
     use neuron_types::StopReason;
     let pause = || Reply::text("so far ").stop_reason(StopReason::PauseTurn);
-    let (mut agent, _, provider) = pausing([pause(), Reply::text("and so on")]);
+    let failure = Reply::error(ProviderError::Authentication("no key".into()));
+    let (mut agent, _, provider) = pausing([pause(), failure, Reply::text("and so on")]);
     agent.config_mut().max_turns = Some(1);
     let ctx = ToolContext::default();
     let error = agent.run_text("go", &ctx).await.unwrap_err();
     assert!(matches!(error, LoopError::MaxTurns(1)));
     assert_eq!(agent.messages().last().unwrap().role, Role::Assistant);
+    // A run that failed to continue it can be repeated.
+    agent.continue_run(&ctx).await.unwrap_err();
     let result = agent.continue_run(&ctx).await.unwrap();
     assert_eq!(result.response, "so far and so on");
-    assert_eq!(provider.requests()[1].messages.len(), 2);
+    assert_eq!(provider.requests()[2].messages.len(), 2);
     // The turn has ended, so there is nothing to continue.
     agent.continue_run(&ctx).await.unwrap_err();
 }

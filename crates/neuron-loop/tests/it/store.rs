@@ -324,37 +324,45 @@ async fn decided_calls_continue_after_a_drop_with_the_same_session() {
 }
 
 /// Regression test. A pending approval of an earlier call must be rejected, even if a call with the same call id waits
-/// now. Before the fix, the earlier call ran again.
+/// now, and even if its arguments are the same. Before the fix, the earlier call ran again.
 #[tokio::test]
 async fn pending_approval_of_an_earlier_call_is_rejected() {
-    let (storage, log) = (InMemorySessionStorage::new(), Log::default());
-    let session = || SessionHandle::new(&storage, "s");
-    let build = |replies: Vec<Reply>| {
-        let builder = Agent::builder(ScriptedProvider::new(replies)).tools(registry(&log));
-        let builder = builder.permission_policy(AsksAlways);
-        builder.config(|config| config.pause_for_approval = true).build()
-    };
-    let mut chat = Conversation::new();
-    // The provider uses the same call ids in each turn.
-    build(vec![calls([json!({ "text": "a" })])]).run(&mut chat, "go").await.unwrap_err();
-    let old = chat.pending().unwrap();
-    let first = ApprovalDecisions::approve_all(&old);
-    let agent = build(vec![calls([json!({ "text": "b" })])]);
-    agent.run(&mut chat, first.clone()).store(&session()).await.unwrap_err();
-    assert_eq!(
-        (chat.pending().unwrap().calls[0].call.id.as_str(), log.count("start c0")),
-        ("c0", 1)
-    );
+    for text in ["b", "a"] {
+        let (storage, log) = (InMemorySessionStorage::new(), Log::default());
+        let session = || SessionHandle::new(&storage, "s");
+        let build = |replies: Vec<Reply>| {
+            let builder = Agent::builder(ScriptedProvider::new(replies)).tools(registry(&log));
+            let builder = builder.permission_policy(AsksAlways);
+            builder.config(|config| config.pause_for_approval = true).build()
+        };
+        let mut chat = Conversation::new();
+        // The provider uses the same call ids in each turn.
+        build(vec![calls([json!({ "text": "a" })])]).run(&mut chat, "go").await.unwrap_err();
+        let old = chat.pending().unwrap();
+        let first = ApprovalDecisions::approve_all(&old);
+        let agent = build(vec![calls([json!({ "text": text })])]);
+        agent.run(&mut chat, first.clone()).store(&session()).await.unwrap_err();
+        assert_eq!(
+            (chat.pending().unwrap().calls[0].call.id.as_str(), log.count("start c0")),
+            ("c0", 1)
+        );
 
-    let session = session();
-    session.load().await.unwrap();
-    let mut stale = Conversation::try_from(old).unwrap();
-    let error = agent.run(&mut stale, first.clone()).store(&session).await.unwrap_err();
-    assert!(error.to_string().contains("decided on before"), "{error}");
-    assert!(stale.pending().is_some() && log.count("start c0") == 1);
-    let mut chat = session.load().await.unwrap();
-    build(vec![Reply::text("done")]).run(&mut chat, first).store(&session).await.unwrap();
-    assert_eq!(log.count("start c0"), 2);
+        let session = session();
+        session.load().await.unwrap();
+        let mut stale = Conversation::try_from(old.clone()).unwrap();
+        let before = stale.clone();
+        let error = agent.run(&mut stale, first.clone()).store(&session).await.unwrap_err();
+        assert!(error.to_string().contains("decided on before"), "{error}");
+        assert_eq!((&stale, log.count("start c0")), (&before, 1));
+        let start = Start::Resume { pending: Box::new(old), decisions: first.clone() };
+        let mut other = Conversation::new();
+        let error = agent.run(&mut other, start).store(&session).await.unwrap_err();
+        assert!(error.to_string().contains("decided on before"), "{error}");
+        assert_eq!((other, log.count("start c0")), (Conversation::new(), 1));
+        let mut chat = session.load().await.unwrap();
+        build(vec![Reply::text("done")]).run(&mut chat, first).store(&session).await.unwrap();
+        assert_eq!(log.count("start c0"), 2);
+    }
 }
 
 /// Regression test. A pending call that was changed in its session must not be signed again. Before the fix, the run
@@ -443,4 +451,16 @@ async fn repaired_session_is_stored_as_a_whole() {
         session.save(&chat).await.unwrap();
         assert_eq!(storage.load("s").await.unwrap().messages, chat.messages(), "{text}");
     }
+}
+
+#[tokio::test]
+async fn deleted_session_is_created_again() {
+    let storage = InMemorySessionStorage::new();
+    let session = SessionHandle::new(&storage, "s");
+    session.save(&Conversation::from(vec![Message::user("old")])).await.unwrap();
+    storage.delete("s").await.unwrap();
+    let mut chat = session.load().await.unwrap();
+    chat.push("new");
+    session.save(&chat).await.unwrap();
+    assert_eq!(storage.load("s").await.unwrap().messages, [Message::user("new")]);
 }

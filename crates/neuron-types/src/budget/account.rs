@@ -126,6 +126,7 @@ impl Account {
     /// a limit together.
     pub(super) fn reserve(&self, amount: Amount) -> Result<(), LoopError> {
         let mut balance = self.lock();
+        // FAULT a budget ignores what others have reserved: without `.plus(balance.reserved)`
         let taken = balance.used.plus(balance.reserved).plus(amount);
         // A reservation of tool calls has no tokens, so the reserved tokens of model calls must not block it.
         let tokens = if amount.requests == 0 { balance.used } else { taken };
@@ -171,7 +172,9 @@ impl Account {
     /// Subtracts `reserved` from the reservations and adds `spent` to the usage.
     pub(super) fn exchange(&self, reserved: Amount, spent: Amount) {
         let mut balance = self.lock();
+        // FAULT what is reserved of a budget is never given back: without the line
         balance.reserved = balance.reserved.minus(reserved);
+        // FAULT what is used is not counted in a budget: without the line
         balance.used = balance.used.plus(spent);
     }
 }

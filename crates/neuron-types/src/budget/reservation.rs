@@ -87,6 +87,8 @@ impl Reservation {
     /// Ends the reservation of a model call that broke off. Each counter of the budget grows by the estimate or by
     /// `usage`, whichever is larger. Returns the cost of the call, or `None` if the budget has no prices.
     pub fn settle_at_least(self, usage: &TokenUsage) -> Option<Cost> {
+        // FAULT a call that broke costs only what was reported: `usize::max, Money::max` -> `|used, _| used, |used, _|
+        //     used` (cost::failed_calls_cost_the_same_as_in_the_budget)
         self.count_reserved(usage, |used, reserved| used.with(reserved, usize::max, Money::max))
     }
 
@@ -177,6 +179,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let is_started = self.is_started;
+        // FAULT a call that was dropped before it started costs its reservation: `if is_started` -> `if true`
         self.close(|_, reserved| if is_started { reserved } else { Amount::default() });
     }
 }
