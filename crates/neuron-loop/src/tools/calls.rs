@@ -229,7 +229,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             return Ok(());
         }
         self.told.push(item.index);
-        // FAULT a finished result is lost when the run is dropped: after the next 2
+        // FAULT a finished result is lost when the run is dropped: without the line, `self.hooks.in_call(id)` -> `let told
+        //     = self.hooks.in_call(id)`, `.map(drop)` -> `.map(drop); self.calls.finish(item.index, output); told`
         self.calls.finish(item.index, output.clone());
         let ToolUseRef { id, name, .. } = item.call();
         self.hooks.env.reader.send_result(id, name, &output).await;

@@ -851,7 +851,7 @@ async fn waiting_nested_agent_beside_a_failed_call_ends_once_and_is_interrupted(
         let hook = Recorder::default();
         let builder = setup.builder.hook(hook.clone()).permission_policy(ByArguments);
         let builder = builder.tool_errors(ToolErrorPolicy::EndRun).pause_for_approval(true);
-        let mut agent = builder.build();
+        let mut agent = builder.parallel_tool_execution(true).build();
         let sub_agent = SubAgent { provider: inner.clone(), log: setup.log.clone() };
         agent.tools_mut().register_dyn(Arc::new(sub_agent));
         let ctx = ToolContext::default();
