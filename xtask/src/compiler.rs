@@ -16,7 +16,7 @@ pub(crate) const PROFILE: &str = "checked";
 /// The build also runs the lints, and prepares [`documentation`]. A second call builds only what changed.
 pub(crate) fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
     let messages = budget::BUILD.run(cargo(["test", "--no-run", "--profile", PROFILE])?)?;
-    Ok(process::programs(&messages).collect())
+    Ok(process::programs(&messages, false).collect())
 }
 
 /// Documents the libraries and programs that [`build`] compiled.

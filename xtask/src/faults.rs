@@ -209,7 +209,7 @@ impl Program {
             let reason = String::from_utf8_lossy(&output.stderr);
             return Err(format!("the source with all faults does not compile:\n{reason}"));
         }
-        let path = process::programs(&String::from_utf8_lossy(&output.stdout)).next();
+        let path = process::programs(&String::from_utf8_lossy(&output.stdout), true).next();
         let (_, path) = path.ok_or("the build made no test program")?;
         Ok(Self { copy, path })
     }

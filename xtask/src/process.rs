@@ -93,9 +93,14 @@ pub(crate) fn capture(mut command: Command) -> Result<String, String> {
 
 /// Returns the programs that a build created, as pairs of source file and program. `output` is the output of cargo with
 /// `--message-format=json-render-diagnostics`.
-pub(crate) fn programs(output: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> {
-    output.lines().filter_map(|line| {
+///
+/// A source file with unit tests has two programs: `is_test` selects the program with its tests.
+pub(crate) fn programs(output: &str, is_test: bool) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+    output.lines().filter_map(move |line| {
         let message: Value = serde_json::from_str(line).ok()?;
+        if message.pointer("/profile/test").and_then(Value::as_bool).unwrap_or(false) != is_test {
+            return None;
+        }
         let path = |pointer| message.pointer(pointer)?.as_str().map(PathBuf::from);
         Some((path("/target/src_path")?, path("/executable")?))
     })
@@ -154,9 +159,12 @@ mod tests {
     fn programs_are_found_among_the_messages_of_a_build() {
         let messages = "not json\n\
             {\"reason\":\"compiler-artifact\",\"target\":{\"src_path\":\"/a.rs\"},\"executable\":null}\n\
-            {\"reason\":\"compiler-artifact\",\"target\":{\"src_path\":\"/b.rs\"},\"executable\":\"/t/b\"}\n";
-        let found: Vec<_> = programs(messages).collect();
+            {\"reason\":\"compiler-artifact\",\"target\":{\"src_path\":\"/b.rs\"},\"executable\":\"/t/b\"}\n\
+            {\"profile\":{\"test\":true},\"target\":{\"src_path\":\"/b.rs\"},\"executable\":\"/t/b-test\"}\n";
+        let found: Vec<_> = programs(messages, false).collect();
         assert_eq!(found, [("/b.rs".into(), "/t/b".into())]);
-        assert_eq!(programs("").count(), 0);
+        let found: Vec<_> = programs(messages, true).collect();
+        assert_eq!(found, [("/b.rs".into(), "/t/b-test".into())]);
+        assert_eq!(programs("", false).count(), 0);
     }
 }

@@ -22,8 +22,10 @@ use neuron_benches::comparison::selection;
 
 type Failure = Box<dyn Error>;
 
+type Benchmark = fn() -> Result<(), Failure>;
+
 /// The name of each benchmark, and the function that runs it.
-const BENCHMARKS: [(&str, fn() -> Result<(), Failure>); 12] = [
+const BENCHMARKS: [(&str, Benchmark); 12] = [
     ("loop_turn", loop_turn::run),
     ("telemetry", telemetry::run),
     ("parallel_tools", parallel_tools::run),
