@@ -139,8 +139,13 @@ fn run_script(python: &Path, args: &[PathBuf]) -> (String, bool) {
 /// Returns the path of the program `neuron-e2e`, which runs our servers and writes our requests.
 fn build() -> Result<PathBuf, String> {
     let source = process::root().join("e2e/src/main.rs");
-    let mut programs = compiler::build()?;
-    programs.remove(&source).ok_or_else(|| "the build made no neuron-e2e".to_owned())
+    // The shared build contains only the unit tests of the program.
+    let mut command =
+        compiler::cargo(["build", "--bin", "neuron-e2e", "--profile", compiler::PROFILE])?;
+    command.arg("--message-format=json-render-diagnostics");
+    let messages = process::capture(command)?;
+    let program = process::programs(&messages, false).find(|(file, _)| *file == source);
+    program.map(|(_, program)| program).ok_or_else(|| "the build made no neuron-e2e".to_owned())
 }
 
 /// Returns `true` if a script must not inherit the environment variable `key`.
