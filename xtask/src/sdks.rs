@@ -142,7 +142,8 @@ fn build() -> Result<PathBuf, String> {
     // The shared build contains only the unit tests of the program.
     let mut command =
         compiler::cargo(["build", "--bin", "neuron-e2e", "--profile", compiler::PROFILE])?;
-    command.arg("--message-format=json-render-diagnostics");
+    // With the examples, cargo selects the features of the shared build.
+    command.args(["--examples", "--message-format=json-render-diagnostics"]);
     let messages = process::capture(command)?;
     let program = process::programs(&messages, false).find(|(file, _)| *file == source);
     program.map(|(_, program)| program).ok_or_else(|| "the build made no neuron-e2e".to_owned())
