@@ -83,6 +83,10 @@ impl Scope {
             return Ok(true);
         }
         let files = &current()?.files;
+        // The steps themselves.
+        if files.iter().any(|file| is_at(file, "xtask")) {
+            return Ok(true);
+        }
         Ok(match self {
             Self::Everything => true,
             Self::Files(paths) => {

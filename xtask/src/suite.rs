@@ -38,8 +38,6 @@ const BOOK: Step = step("book", || book::build().map(drop)).checks(Scope::Files(
     "book",
     "examples",
     "benches/README.md",
-    "xtask/src/book.rs",
-    "xtask/src/book",
 ]));
 const SDKS: Step = step("sdks", sdks::check).checks(Scope::Packages(&["neuron-e2e"]));
 
