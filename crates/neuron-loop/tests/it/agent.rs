@@ -411,23 +411,6 @@ impl neuron_types::ToolDyn for WithEffect {
 }
 
 #[tokio::test]
-async fn continue_with_pending_calls_fails_and_keeps_them_pending() {
-    let (provider, log) = (
-        ScriptedProvider::new([calls([json!({ "text": "a" })]), Reply::text("done")]),
-        Log::default(),
-    );
-    let agent = Agent::builder(provider).tools(registry(&log)).permission_policy(Asks);
-    let agent = agent.config(|config| config.pause_for_approval = true).build();
-    let mut chat = Conversation::new();
-    agent.run(&mut chat, "go").await.unwrap_err();
-    let error = agent.run(&mut chat, Start::Continue).await.unwrap_err();
-    assert!(matches!(error, LoopError::ApprovalRequired(_)));
-    let pending = chat.pending().unwrap();
-    agent.run(&mut chat, ApprovalDecisions::approve_all(&pending)).await.unwrap();
-    assert_eq!(last_results(chat.messages()), ["c0: a"]);
-}
-
-#[tokio::test]
 async fn fork_at_any_message_continues_with_another_agent() {
     let (agent, ..) = agent([calls([json!({ "text": "a" })]), Reply::text("done")]);
     let mut chat = Conversation::new();

@@ -8,8 +8,8 @@ use neuron_loop::{Agent, Budget, Conversation, LoopError, OnLimit, Reservation};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, tool_middleware_fn};
 use neuron_types::{
-    ContextError, ContextStrategy, HookAction, HookError, HookEvent, Message, ObservabilityHook,
-    ProviderError, TokenUsage, ToolContext, ToolError, ToolOutput, UsageLimits,
+    HookAction, HookError, HookEvent, ObservabilityHook, ProviderError, TokenUsage, ToolContext,
+    ToolError, ToolOutput, UsageLimits,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -540,38 +540,6 @@ async fn finalize_makes_no_last_call_beyond_the_budget() {
     }
 }
 
-#[tokio::test]
-async fn compaction_tokens_are_charged() {
-    struct Costly;
-    impl ContextStrategy for Costly {
-        fn should_compact(&self, messages: &[Message], _: usize) -> bool {
-            messages.len() > 2
-        }
-        async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
-            Ok(messages[..1].to_vec())
-        }
-        fn token_estimate(&self, messages: &[Message]) -> usize {
-            messages.len()
-        }
-        async fn compact_with_usage(
-            &self,
-            messages: Vec<Message>,
-        ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
-            Ok((self.compact(messages).await?, usage(700, 7)))
-        }
-    }
-    let budget = Budget::new(limits());
-    let replies =
-        [calls([json!({})]).usage(usage(100, 10)), Reply::text("done").usage(usage(50, 5))];
-    let mut agent = Chat::builder(ScriptedProvider::new(replies), Costly)
-        .tools(registry(&Log::default()))
-        .budget(budget.clone())
-        .build();
-    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
-    assert_eq!(result.usage.total_tokens(), 872);
-    assert_eq!(state(&budget), (872, 2, 1, 0));
-}
-
 /// Interrupts a run at every point where it waits. Afterwards no budget is reserved, and all started tools are counted.
 /// Each part of the agent returns `Poll::Pending` first, so that the run waits there.
 #[test]
@@ -588,7 +556,7 @@ fn interrupted_run_reserves_nothing_and_counts_started_tools() {
                         .tools(tools)
                         .parallel_tool_execution(parallel)
                         .budget(budget.clone())
-                        .hook(SlowRecorder { events: Recorder::default(), deed: None })
+                        .hook(SlowRecorder(Recorder::default()))
                         .build();
                     let ctx = ToolContext::default();
                     let ended = {

@@ -4,7 +4,7 @@ use neuron_loop::{AgentResult, LoopError};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ContextError, ContextStrategy, DurableError, Message, Role, RunSnapshot, Start, StopReason,
-    StreamEvent, ToolContext, UsageLimits,
+    StreamEvent, ToolContext,
 };
 use serde_json::{Value, json};
 
@@ -45,17 +45,6 @@ fn three_turns(log: &Log) -> World {
 }
 
 #[tokio::test]
-async fn run_from_a_message_ends_normally() {
-    let log = Log::default();
-    let context = Journaled::new(&three_turns(&log), &Journal::default());
-    let result = agent(&context).run_from("go", &ToolContext::default()).await.unwrap();
-    let other = Journaled::new(&three_turns(&log), &Journal::default());
-    let run = agent(&other).run_text("go", &ToolContext::default()).await.unwrap();
-    assert_eq!(result, run);
-    assert_eq!(context.calls.lines(), other.calls.lines());
-}
-
-#[tokio::test]
 async fn run_that_continues_at_every_turn_has_the_same_outcome() {
     let log = Log::default();
     let whole = Journaled::new(&three_turns(&log), &Journal::default());
@@ -78,36 +67,6 @@ async fn run_that_begins_with_an_answer_continues_before_its_first_turn() {
     let start = Start::from(Message::assistant("I think that"));
     let (result, executions) = to_the_end(agent, context.continuing_at([0]), start).await;
     assert_eq!((result.unwrap().response.as_str(), executions), ("done", 2));
-}
-
-#[tokio::test]
-async fn limits_count_across_executions() {
-    let limits = |limits: UsageLimits| {
-        move |context: &Journaled| {
-            let mut agent = agent(context);
-            agent.config_mut().usage_limits = Some(limits.clone());
-            agent
-        }
-    };
-    let requests = UsageLimits { request_limit: Some(2), ..Default::default() };
-    let tool_calls = UsageLimits { tool_calls_limit: Some(1), ..Default::default() };
-    for (limit, text) in [(requests, "request limit"), (tool_calls, "tool call limit")] {
-        let context = Journaled::new(&three_turns(&Log::default()), &Journal::default());
-        let context = context.continuing_at([1, 3, 5]);
-        let (result, _) = to_the_end(limits(limit), context, "go".into()).await;
-        let error = result.unwrap_err().to_string();
-        assert!(error.contains(text), "{error}");
-    }
-    let context = Journaled::new(&three_turns(&Log::default()), &Journal::default());
-    let two_turns = |context: &Journaled| {
-        let mut agent = agent(context);
-        agent.config_mut().max_turns = Some(2);
-        agent
-    };
-    let (result, executions) =
-        to_the_end(two_turns, context.continuing_at([1, 3, 5]), "go".into()).await;
-    assert!(matches!(result, Err(LoopError::MaxTurns(2))), "{result:?}");
-    assert_eq!(executions, 3);
 }
 
 fn snapshot(messages: Vec<Message>) -> RunSnapshot {
@@ -219,22 +178,6 @@ async fn overflow_compacts_once_across_executions() {
         assert_eq!(result.stop_reason, StopReason::ContextWindowExceeded);
         assert_eq!((result.turns, world.provider.remaining()), (5, 1));
     }
-}
-
-#[tokio::test]
-async fn endless_pauses_end_at_the_same_limit() {
-    let mut ends = Vec::new();
-    for continue_at in [vec![], (0..40).step_by(3).collect()] {
-        let pause = || Reply::text("on and on").stop_reason(StopReason::PauseTurn);
-        let world = World::new((0..30).map(|_| pause()), registry(&Log::default()), []);
-        let context = Journaled::new(&world, &Journal::default()).continuing_at(continue_at);
-        let (result, _) = to_the_end(agent, context, "go".into()).await;
-        let result = result.unwrap();
-        assert_eq!(result.stop_reason, StopReason::PauseTurn);
-        ends.push((result, world.provider.calls()));
-    }
-    assert_eq!(ends[0].1, 17);
-    assert_eq!(ends[0], ends[1]);
 }
 
 #[tokio::test]

@@ -198,19 +198,6 @@ async fn unknown_tool_is_refused_with_every_policy() {
 }
 
 #[tokio::test]
-async fn found_tool_runs_under_its_own_name_too() {
-    let log = Log::default();
-    let replies = [
-        find("a", "mail"),
-        Reply::tool_call("b", "send_mail", json!({ "text": "x" })),
-        Reply::text("done"),
-    ];
-    let (_, builder) = chat(replies, tools(&log));
-    run(Way::Run, &mut builder.build(), &ToolContext::default()).await.unwrap();
-    assert_eq!(log.count(r#"send_mail {"text":"x"}"#), 1);
-}
-
-#[tokio::test]
 async fn visible_tool_runs_through_call_tool_without_a_search() {
     let log = Log::default();
     let (_, builder) = chat([call("a", "read_file", json!({})), Reply::text("done")], tools(&log));

@@ -10,10 +10,10 @@ use neuron_context::SummarizationStrategy;
 use neuron_loop::LoopError;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ActivityOptions, CompletionRequest, CompletionResponse, ContextError, ContextStrategy,
-    Durability, DurableContext, DurableError, DurableProvider, KnownEffect, Message, Provider,
-    ProviderError, RequestRef, StreamEvent, TokenUsage, ToolContext, ToolDefinition, ToolDyn,
-    ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
+    ActivityOptions, CompletionRequest, CompletionResponse, Durability, DurableContext,
+    DurableError, DurableProvider, KnownEffect, Message, Provider, RequestRef, StreamEvent,
+    TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolInvocation,
+    ToolOutput, WasmBoxedFuture,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -161,22 +161,6 @@ async fn calls_go_through_the_context_in_order() {
     }
 }
 
-#[tokio::test]
-async fn context_without_streaming_still_sends_text_to_the_reader() {
-    let engine = Engine::default();
-    let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(replies()) };
-    let mut agent = setup([Reply::text("no")]).builder.durability(context).build();
-    let ctx = ToolContext::default();
-    let mut events = agent.run_stream(Message::user("go"), &ctx).await;
-    let mut text = String::new();
-    while let Some(event) = events.recv().await {
-        if let StreamEvent::TextDelta(delta) = event {
-            text.push_str(&delta);
-        }
-    }
-    assert_eq!(text, "done");
-}
-
 /// A tool that declares an effect. Its annotations always claim that it is read-only and idempotent, and the loop must
 /// not trust them.
 struct Declares(&'static str, ToolEffect);
@@ -264,28 +248,6 @@ async fn engine_runs_only_approved_calls_up_to_the_concurrency_limit() {
 }
 
 #[tokio::test]
-async fn tool_failure_in_the_engine_has_the_same_outcome() {
-    for parallel in [false, true] {
-        let engine = Engine::default();
-        let provider =
-            ScriptedProvider::new([calls([json!({"fail": true}), json!({})]), Reply::text("on")]);
-        let context = Borrowing { engine: &engine, provider };
-        let mut agent = setup([Reply::text("no")])
-            .builder
-            .parallel_tool_execution(parallel)
-            .durability(context)
-            .build();
-        let ctx = ToolContext::default();
-        let error = agent.run_text("go", &ctx).await.unwrap_err();
-        assert!(matches!(error, LoopError::Tool(ToolError::ExecutionFailed(_))), "{error:?}");
-        let results = last_results(agent.messages());
-        assert_eq!(results[0], "c0: !execution failed: boom");
-        assert_eq!(results[1].starts_with("c1: from the engine"), parallel);
-        assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "on");
-    }
-}
-
-#[tokio::test]
 async fn continue_as_new_carries_the_whole_run() {
     let engine = Engine { continue_at: Some(6), ..Default::default() };
     let provider = ScriptedProvider::new([calls([json!({})]), calls([json!({})])]);
@@ -302,61 +264,6 @@ async fn continue_as_new_carries_the_whole_run() {
     assert_eq!(state["turns"], agent.turns());
     assert_eq!(state["effects"], serde_json::to_value([effect()]).unwrap());
     assert_eq!(state["usage"], serde_json::to_value(agent.usage()).unwrap());
-}
-
-#[tokio::test]
-async fn missing_results_are_an_error_with_a_valid_history() {
-    struct Short(ScriptedProvider);
-    impl DurableContext for Short {
-        async fn execute_llm_call(
-            &self,
-            request: CompletionRequest,
-            _: ActivityOptions,
-        ) -> Result<CompletionResponse, DurableError> {
-            self.0.complete(request).await.map_err(DurableError::Provider)
-        }
-        async fn execute_tool(
-            &self,
-            _: &str,
-            _: Value,
-            _: &ToolContext,
-            _: ActivityOptions,
-        ) -> Result<ToolOutput, DurableError> {
-            Ok(ToolOutput::text("never"))
-        }
-        no_signals_or_timers!();
-        async fn execute_tools(
-            &self,
-            _: Vec<ToolInvocation>,
-            _: ActivityOptions,
-        ) -> Vec<Result<ToolOutput, DurableError>> {
-            vec![Ok(ToolOutput::text("one of two"))]
-        }
-    }
-    let provider = ScriptedProvider::new([calls([json!({}), json!({})])]);
-    let mut agent = Chat::builder(provider.clone(), window())
-        .parallel_tool_execution(true)
-        .durability(Short(provider))
-        .build();
-    let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
-    assert!(error.to_string().contains("fewer results than there were calls"), "{error}");
-    assert_eq!(last_results(agent.messages())[0], "c0: one of two");
-    check_valid(agent.messages());
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancel_ends_a_hanging_engine_immediately() {
-    let engine = Engine::default();
-    let provider = ScriptedProvider::new([Reply::hang()]);
-    let context = Borrowing { engine: &engine, provider };
-    let mut agent = setup([Reply::text("no")]).builder.durability(context).build();
-    let ctx = ToolContext::default();
-    let token = ctx.cancellation_token.clone();
-    let (result, ()) = tokio::join!(agent.run_text("go", &ctx), async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        token.cancel();
-    });
-    assert!(matches!(result, Err(LoopError::Cancelled)));
 }
 
 /// Regression test. A durable engine may send two deltas concurrently. Before the fix, one of the senders was never
@@ -449,22 +356,6 @@ async fn dropped_durable_run_cancels_the_tokens_of_its_tools() {
     assert!(!ctx.cancellation_token.is_cancelled());
 }
 
-/// Regression test. Before the fix, the engine received an empty batch if hooks had skipped all calls of a response.
-#[tokio::test]
-async fn batch_with_only_skipped_calls_is_not_sent_to_the_engine() {
-    let engine = Engine::default();
-    let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(replies()) };
-    let skip = neuron_types::HookAction::Skip { reason: "no".into() };
-    let mut agent = setup([Reply::text("no")])
-        .builder
-        .parallel_tool_execution(true)
-        .hook(Recorder::answering("PreTool", skip))
-        .durability(context)
-        .build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
-    assert_eq!(*engine.steps.lock().unwrap(), ["llm 600", "llm 600"]);
-}
-
 /// Regression test. Two runs under one engine must use different idempotency keys. Before the fix, the keys were equal,
 /// because the engine gives both runs the same run id.
 #[tokio::test]
@@ -505,26 +396,6 @@ async fn summary_goes_through_the_context() {
     let summary = "[Summary of earlier conversation]\nwhat was done";
     assert!(agent.messages().contains(&Message::user(summary)), "{:#?}", agent.messages());
     check_valid(agent.messages());
-}
-
-#[tokio::test]
-async fn engine_that_ends_the_run_in_a_compaction_ends_the_run() {
-    struct Ended;
-    impl ContextStrategy for Ended {
-        fn should_compact(&self, _: &[Message], _: usize) -> bool {
-            true
-        }
-        async fn compact(&self, _: Vec<Message>) -> Result<Vec<Message>, ContextError> {
-            let error = DurableError::ContinueAsNew("next".into());
-            Err(ContextError::Provider(ProviderError::Other(Box::new(error))))
-        }
-        fn token_estimate(&self, _: &[Message]) -> usize {
-            0
-        }
-    }
-    let mut agent = Chat::builder(ScriptedProvider::new([""; 0]), Ended).build();
-    let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
-    assert!(matches!(error, LoopError::Durable(DurableError::ContinueAsNew(_))), "{error}");
 }
 
 /// A panic of a tool must leave a valid history. The durable context of this test calls tools directly, so that no

@@ -4,7 +4,7 @@ use neuron_loop::{Agent, Conversation};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     AgentResult, AnswerMetadata, ContentBlock, HookAction, Message, Role, StopReason, SystemPrompt,
-    TokenUsage, ToolContext, transcript,
+    ToolContext,
 };
 use serde_json::json;
 
@@ -143,74 +143,6 @@ async fn empty_system_prompt_is_not_sent() {
 }
 
 #[tokio::test]
-async fn each_request_starts_with_the_previous_messages() {
-    let setup = setup([
-        calls([json!({"text": "a"}), json!({"text": "b"})]),
-        calls([json!({"text": "c"})]),
-        Reply::text("done"),
-        Reply::text("again"),
-    ]);
-    let mut agent = setup.builder.build();
-    agent.run_text("first", &ToolContext::default()).await.unwrap();
-    agent.run_text("second", &ToolContext::default()).await.unwrap();
-    let bodies: Vec<_> = setup
-        .provider
-        .requests()
-        .iter()
-        .map(|request| serde_json::to_string(&request.messages).unwrap())
-        .collect();
-    for pair in bodies.windows(2) {
-        assert!(pair[1].starts_with(pair[0].trim_end_matches(']')), "{pair:#?}");
-    }
-}
-
-#[tokio::test]
-async fn next_run_continues_with_new_counters() {
-    let usage = |n| TokenUsage { input_tokens: n, output_tokens: 1, ..Default::default() };
-    let setup = setup([Reply::text("one").usage(usage(10)), Reply::text("two").usage(usage(20))]);
-    let mut agent = setup.builder.max_turns(1).build();
-    let ctx = ToolContext::default();
-    let first = agent.run_text("a", &ctx).await.unwrap();
-    let second = agent.run_text("b", &ctx).await.unwrap();
-    assert_eq!((first.turns, second.turns), (1, 1));
-    assert_eq!((second.usage.input_tokens, agent.total_usage().input_tokens), (20, 30));
-    assert_eq!(second.messages.len(), 4);
-    assert_eq!(second.response, "two");
-}
-
-#[tokio::test]
-async fn given_history_is_sent_and_repaired_if_invalid() {
-    let history = vec![
-        Message::user("before"),
-        Message {
-            role: Role::Assistant,
-            content: vec![ContentBlock::ToolUse {
-                id: "lost".into(),
-                name: "act".into(),
-                input: json!({}),
-            }],
-        },
-    ];
-    let setup = setup([Reply::text("hi")]);
-    let mut agent = setup.builder.messages(history.clone()).build();
-    check_valid(agent.messages());
-    agent.run_text("and now", &ToolContext::default()).await.unwrap();
-    let sent = &setup.provider.requests()[0].messages;
-    assert_eq!(sent[..2], history[..]);
-    assert_eq!(sent[3], Message::user("and now"));
-    check_valid(agent.messages());
-}
-
-#[tokio::test]
-async fn message_that_breaks_the_history_is_repaired_before_sending() {
-    let setup = setup([Reply::text("hi")]);
-    let mut agent = setup.builder.build();
-    let result = agent.run(Message::assistant("I begin"), &ToolContext::default()).await.unwrap();
-    check_valid(&setup.provider.requests()[0].messages);
-    check_valid(&result.messages);
-}
-
-#[tokio::test]
 async fn messages_and_tools_can_change_between_steps() {
     let setup = setup([calls([json!({"text": "a"})]), Reply::text("done")]);
     let mut agent = setup.builder.build();
@@ -235,61 +167,6 @@ async fn messages_and_tools_can_change_between_steps() {
     let requests = setup.provider.requests();
     assert_eq!((requests[0].tools.len(), requests[1].tools.len()), (1, 2));
     assert_eq!(requests[1].messages[3], Message::user("be quick"));
-}
-
-#[tokio::test]
-async fn paused_turn_is_resumed_and_its_text_kept() {
-    let paused = || Reply::text("The first half, ").stop_reason(StopReason::PauseTurn);
-    for way in WAYS {
-        let setup = setup([paused(), Reply::text("the second half.")]);
-        let mut agent = setup.builder.build();
-        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
-        assert_eq!(result.response, "The first half, the second half.");
-        assert_eq!((result.turns, result.messages.len()), (2, 3));
-    }
-}
-
-#[tokio::test]
-async fn endless_pauses_end_the_run() {
-    let paused = || Reply::text("…").stop_reason(StopReason::PauseTurn);
-    let setup = setup((0..100).map(|_| paused()));
-    let mut agent = setup.builder.build();
-    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
-    assert_eq!(result.stop_reason, StopReason::PauseTurn);
-    assert_eq!(setup.provider.calls(), 17);
-}
-
-#[tokio::test]
-async fn stop_reason_is_in_the_result() {
-    for reason in [
-        StopReason::MaxTokens,
-        StopReason::StopSequence,
-        StopReason::ContentFilter,
-        StopReason::Refusal,
-        StopReason::ContextWindowExceeded,
-        StopReason::Other("tired".into()),
-    ] {
-        let setup = setup([Reply::text("half an ans").stop_reason(reason.clone())]);
-        let mut agent = setup.builder.build();
-        let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
-        assert_eq!((result.stop_reason, result.response.as_str()), (reason, "half an ans"));
-    }
-}
-
-#[tokio::test]
-async fn response_without_content_is_not_kept() {
-    let setup = setup([
-        calls([json!({})]),
-        Reply::message(vec![]).stop_reason(StopReason::EndTurn),
-        Reply::text("later"),
-    ]);
-    let mut agent = setup.builder.build();
-    let ctx = ToolContext::default();
-    let result = agent.run_text("go", &ctx).await.unwrap();
-    assert_eq!((result.response.as_str(), result.messages.len()), ("", 3));
-    agent.run_text("and", &ctx).await.unwrap();
-    assert_eq!(transcript::validate(agent.messages()), Ok(()));
-    check_valid(agent.messages());
 }
 
 #[test]

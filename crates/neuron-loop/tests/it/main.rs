@@ -15,7 +15,6 @@ mod deferred_tools;
 mod durability;
 mod early_tools;
 mod enclosing_run;
-mod errors;
 mod executors;
 mod failing_tools;
 mod finalize;

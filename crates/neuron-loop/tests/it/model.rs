@@ -6,11 +6,11 @@
 //! It then interrupts the agent at a random point, and continues it.
 //!
 //! ```sh
-//! cargo test -p neuron-loop --test it model::                   # 10,000 cases
-//! MODEL_SEED=17 cargo test -p neuron-loop --test it model::     # one case, and what it is
-//! MODEL_CASES=1000000 cargo test -p neuron-loop --release --test it model::
-//! MODEL_FIRST=10000 cargo test -p neuron-loop --test it model:: # other cases
-//! MODEL_COVERAGE=1 cargo test -p neuron-loop --test it model:: -- --nocapture   # what they were
+//! cargo test -p neuron-loop model::                   # 10,000 cases
+//! MODEL_SEED=17 cargo test -p neuron-loop model::     # one case, and what it is
+//! MODEL_CASES=1000000 cargo test -p neuron-loop --release model::
+//! MODEL_FIRST=10000 cargo test -p neuron-loop model:: # other cases
+//! MODEL_COVERAGE=1 cargo test -p neuron-loop model:: -- --nocapture   # what they were
 //! ```
 
 mod case;
@@ -89,7 +89,7 @@ fn try_all(first: u64, cases: u64) -> Coverage {
     if let Some((seed, fault)) = failure().take() {
         panic!(
             "case {seed}: {fault}\n\nto see it again:\n    \
-             MODEL_SEED={seed} cargo test -p neuron-loop --test it model:: -- --nocapture\n"
+             MODEL_SEED={seed} cargo test -p neuron-loop model:: -- --nocapture\n"
         );
     }
     coverage

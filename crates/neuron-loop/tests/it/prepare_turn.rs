@@ -9,12 +9,11 @@ use std::time::Duration;
 use neuron_loop::TurnSetup;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ActivityOptions, CompletionRequest, CompletionResponse, DurableContext, DurableError,
-    HookAction, HookError, HookEvent, Message, ObservabilityHook, Provider, ProviderError,
-    RequestRef, StopReason, StreamHandle, ThinkingConfig, TokenUsage, ToolChoice, ToolContext,
-    ToolOutput,
+    CompletionRequest, CompletionResponse, HookAction, HookError, HookEvent, Message,
+    ObservabilityHook, Provider, ProviderError, RequestRef, StopReason, StreamHandle,
+    ThinkingConfig, TokenUsage, ToolChoice, ToolContext,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::*;
 use crate::waiting::*;
@@ -208,7 +207,7 @@ fn interrupted_run_leaves_no_change() {
                 let mut agent = configured(builder, &log, &on)
                     .tools(registry(&log))
                     .hook(sent.clone())
-                    .hook(SlowRecorder { events, deed: None })
+                    .hook(SlowRecorder(events))
                     .build();
                 on.store(true, Ordering::SeqCst);
                 let ctx = ToolContext::default();
@@ -274,69 +273,6 @@ async fn change_is_undone_when_the_provider_panics() {
         on.store(false, Ordering::SeqCst);
         run(way, &mut agent, &ctx).await.unwrap();
         assert_eq!(sent.take(), [changed(&log), base(&log)], "{way:?}");
-    }
-}
-
-/// A durable context that could run every tool, including tools that the request did not offer.
-struct Engine(ScriptedProvider, neuron_tool::ToolRegistry, Log);
-
-impl DurableContext for Engine {
-    async fn execute_llm_call(
-        &self,
-        request: CompletionRequest,
-        _: ActivityOptions,
-    ) -> Result<CompletionResponse, DurableError> {
-        self.0.complete(request).await.map_err(DurableError::Provider)
-    }
-
-    async fn execute_tool(
-        &self,
-        tool_name: &str,
-        input: Value,
-        ctx: &ToolContext,
-        _: ActivityOptions,
-    ) -> Result<ToolOutput, DurableError> {
-        self.2.push(tool_name);
-        self.1.execute(tool_name, input, ctx).await.map_err(DurableError::Tool)
-    }
-
-    no_signals_or_timers!();
-}
-
-#[tokio::test]
-async fn hidden_tool_is_unknown_for_one_turn_only() {
-    for way in WAYS {
-        for durable in [false, true] {
-            for parallel in [false, true] {
-                let both = || {
-                    let call = |id: &str, name: &str| (id.to_owned(), name.to_owned(), json!({}));
-                    Reply::tool_calls([call("a", "act"), call("b", "other")])
-                };
-                let (log, on) = (Log::default(), Arc::default());
-                let setup = setup([both(), both(), Reply::text("done")]);
-                let hook = Recorder::default();
-                let mut agent = configured(setup.builder, &log, &on)
-                    .parallel_tool_execution(parallel)
-                    .hook(hook.clone())
-                    .build();
-                let given = Log::default();
-                if durable {
-                    let engine = Engine(setup.provider.clone(), two_tools(&log), given.clone());
-                    agent.set_durability(engine);
-                }
-                on.store(true, Ordering::SeqCst);
-                let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
-                assert_eq!(error, "tool error: tool not found: other", "{way:?} {durable}");
-                assert_eq!(log.count("start b"), 0);
-                assert_eq!(given.count("other"), 0, "the engine is not asked for it");
-                assert!(last_results(agent.messages())[1].starts_with("b: !tool not found"));
-                check_valid(agent.messages());
-                check_pairs(&hook.log.lines());
-                on.store(false, Ordering::SeqCst);
-                let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
-                assert_eq!((result.response.as_str(), log.count("start b")), ("done", 1));
-            }
-        }
     }
 }
 

@@ -36,14 +36,6 @@ fn empty() -> Reply {
 }
 
 #[tokio::test]
-async fn empty_response_does_not_return_text_from_before_the_tools() {
-    let setup = setup([text_and_call("I will look."), empty()]);
-    let mut agent = setup.builder.build();
-    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
-    assert_eq!(result.response, "");
-}
-
-#[tokio::test]
 async fn empty_response_is_no_output_despite_earlier_text() {
     let setup = setup([text_and_call(r#"{"value": 4}"#), empty(), Reply::text(r#"{"value": 5}"#)]);
     let mut agent = setup.builder.output_mode(OutputMode::Prompt).build();
@@ -340,40 +332,6 @@ impl ToolDyn for Stops {
     }
 }
 
-/// A model layer that rejects responses with the word "secret". It also checks and removes the earlier part of a
-/// response that the provider paused.
-struct NoSecrets;
-
-impl ModelLayer for NoSecrets {
-    async fn call(
-        &self,
-        call: ModelCall<'_>,
-        next: ModelNext<'_>,
-    ) -> Result<CompletionResponse, LoopError> {
-        let answer = next.run(call).await?;
-        match format!("{}{}", call.said_before, answer.message.text()).contains("secret") {
-            true => {
-                next.take_back_paused_answer();
-                Err(call.rejected("a secret", false))
-            }
-            false => Ok(answer),
-        }
-    }
-}
-
-#[tokio::test]
-async fn rejected_response_after_a_pause_is_removed_completely() {
-    let paused = Reply::text("It is sec").stop_reason(StopReason::PauseTurn);
-    let provider = ScriptedProvider::new([paused, Reply::text("ret"), Reply::text("fine")]);
-    let agent = Agent::builder(provider).layer(NoSecrets).build();
-    let mut chat = Conversation::new();
-    let error = agent.run(&mut chat, "go").await.unwrap_err();
-    assert!(matches!(error, LoopError::HookTerminated(_)), "{error}");
-    let said = chat.messages().iter().any(|message| message.text().contains("sec"));
-    assert!(!said, "{:?}", chat.messages());
-    assert_eq!(agent.run(&mut chat, "And now?").await.unwrap().response, "fine");
-}
-
 #[tokio::test]
 async fn call_that_was_never_sent_charges_no_tokens() {
     for (cause, takes) in
@@ -487,28 +445,6 @@ impl ContextStrategy for Sizes {
     fn counts_tokens(&self) -> bool {
         true
     }
-}
-
-#[tokio::test]
-async fn keys_do_not_repeat_after_a_session_is_restored_with_its_run_id() {
-    let keys = Log::default();
-    let agent = |replies: [Reply; 2]| {
-        let mut tools = ToolRegistry::new();
-        tools.register_dyn(Arc::new(Keys(keys.clone())));
-        Agent::builder(ScriptedProvider::new(replies)).tools(tools).build()
-    };
-    let ctx = ToolContext { run_id: "mine".into(), ..ToolContext::default() };
-    let mut session = Session::new("s", ".".into());
-    for _ in 0..2 {
-        let mut chat = Conversation::from_session(session.clone());
-        let agent = agent([calls([json!({})]), Reply::text("done")]);
-        agent.run(&mut chat, "go").context(&ctx).await.unwrap();
-        chat.write_session(&mut session).unwrap();
-        session = serde_json::from_str(&serde_json::to_string(&session).unwrap()).unwrap();
-    }
-    let keys = keys.lines();
-    assert_eq!(keys.len(), 2);
-    assert_ne!(keys[0], keys[1]);
 }
 
 /// A tool that logs the idempotency key of each call. It asserts that the context of the call contains no

@@ -3,15 +3,15 @@
 
 use std::pin::pin;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use neuron_loop::{Conversation, LoopError, OnLimit};
 use neuron_testing::Reply;
 use neuron_types::{
     ActivityOptions, ApprovalDecisions, BoxedLayer, BufferedDeltas, CompletionRequest,
     CompletionResponse, ContentBlock, ContextError, ContextStrategy, DeltaSink, DurableContext,
-    DurableError, HookAction, HookError, HookEvent, InjectionPoint, Injector, Message, ModelCall,
-    ModelLayer, ModelNext, ObservabilityHook, PermissionDecision, PermissionPolicy, ProviderError,
-    RequestRef, Role, StreamEvent, ToolContext, ToolOutput, UsageLimits,
+    DurableError, HookAction, HookError, HookEvent, Message, ModelCall, ModelLayer, ModelNext,
+    ObservabilityHook, PermissionDecision, PermissionPolicy, ProviderError, RequestRef, Role,
+    StreamEvent, ToolContext, ToolOutput,
 };
 use serde_json::{Value, json};
 
@@ -109,74 +109,6 @@ fn user(text: &str) -> Message {
     Message::user(text)
 }
 
-#[tokio::test]
-async fn rejected_input_leaves_the_history_unchanged() {
-    for (way, earlier) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
-        let first = earlier.then(|| Reply::text("hello"));
-        let setup = setup(first.into_iter().chain([Reply::text("fine")]));
-        let after = Recorder::default();
-        let mut agent = setup.builder.hook(Guard::default()).hook(after.clone()).build();
-        let ctx = ToolContext::default();
-        if earlier {
-            agent.run_text("hi", &ctx).await.unwrap();
-        }
-        let before = agent.messages().to_vec();
-        let error = match way {
-            Way::Run => agent.run_text("bad", &ctx).await.unwrap_err().to_string(),
-            Way::Stream => {
-                let events: Vec<_> = agent.run_stream(user("bad"), &ctx).await.collect().await;
-                let [StreamEvent::Error(error)] = &events[..] else { panic!("{events:?}") };
-                error.to_string()
-            }
-            Way::Step => match agent.run_step(user("bad"), &ctx).next().await {
-                Some(Err(error)) => error.to_string(),
-                other => panic!("{other:?}"),
-            },
-        };
-        assert_eq!(error, "terminated by hook: no");
-        assert_eq!(agent.messages(), before);
-        assert_eq!(setup.provider.calls(), usize::from(earlier));
-        check_pairs(&after.log.lines());
-        assert_eq!(after.log.count("Llm"), 2 * usize::from(earlier), "no call was made");
-        // The conversation continues with another message and without the rejected one.
-        assert_eq!(agent.run_text("good", &ctx).await.unwrap().response, "fine");
-        let sent = setup.provider.requests();
-        assert!(!says(&sent.last().unwrap().messages, |_| true));
-    }
-}
-
-#[tokio::test]
-async fn reminders_after_rejected_input_are_removed_too() {
-    let setup = setup([Reply::text("fine")]);
-    struct Briefly;
-    impl Injector for Briefly {
-        fn injections(&self, _: &InjectionPoint<'_>) -> Vec<String> {
-            vec!["be brief".into()]
-        }
-    }
-    let mut agent = setup.builder.injector(Briefly).hook(Guard::default()).build();
-    let ctx = ToolContext::default();
-    agent.run_text("bad", &ctx).await.unwrap_err();
-    assert_eq!(agent.messages(), []);
-    agent.run_text("good", &ctx).await.unwrap();
-    let sent = &setup.provider.requests()[0].messages;
-    assert_eq!(sent[..], [user("good"), Message::system("be brief")]);
-}
-
-#[tokio::test]
-async fn accepted_input_is_not_checked_or_removed_again() {
-    let overloaded = || ProviderError::ServiceUnavailable("overloaded".into());
-    let setup = setup([Reply::error(overloaded()), Reply::text("fine")]);
-    let guard = Guard::default();
-    let mut agent = setup.builder.hook(guard.clone()).build();
-    let ctx = ToolContext::default();
-    agent.run_text("first", &ctx).await.unwrap_err();
-    agent.run_text("bad", &ctx).await.unwrap_err();
-    assert_eq!(agent.messages(), [user("first")], "it passed, and was not answered");
-    agent.run_text("good", &ctx).await.unwrap();
-    assert_eq!(guard.log.lines()[..3], ["checks first", "checks bad", "checks good"]);
-}
-
 /// Regression test. If a run is dropped before its input is checked, the next run must check this input. Before the
 /// fix, it was never checked.
 #[tokio::test]
@@ -232,30 +164,6 @@ async fn restored_history_is_checked_from_its_last_response() {
 }
 
 #[tokio::test]
-async fn rejected_results_are_replaced_by_a_text() {
-    for way in WAYS {
-        let inputs = [json!({"text": "fine"}), json!({"text": "bad"})];
-        let setup = setup([calls([json!({"text": "ok"})]), calls(inputs), Reply::text("done")]);
-        let mut agent = setup.builder.hook(of_results()).build();
-        let ctx = ToolContext::default();
-        let error = run(way, &mut agent, &ctx).await.unwrap_err();
-        assert_eq!(
-            error,
-            "terminated by hook: no (before that, 3 tool calls ran; \
-             the latest results are removed from the conversation)"
-        );
-        check_valid(agent.messages());
-        let notice = "![removed: a guardrail rejected the result]";
-        let removed = [format!("c0: {notice}"), format!("c1: {notice}")];
-        assert_eq!(last_results(agent.messages()), removed);
-        assert_eq!(last_results(&agent.messages()[..3]), ["c0: ok"], "an earlier pair stays");
-        // The conversation can be continued.
-        assert_eq!(agent.continue_run(&ctx).await.unwrap().response, "done");
-        assert!(!says(agent.messages(), |block| block.as_tool_result_id().is_some()));
-    }
-}
-
-#[tokio::test]
 async fn results_beside_a_rejected_message_are_kept() {
     let setup = setup([calls([json!({"text": "bad"})]), Reply::text("done")]);
     let mut agent = setup.builder.hook(Guard::default()).build();
@@ -274,151 +182,6 @@ async fn results_beside_a_rejected_message_are_kept() {
     assert_eq!(agent.messages().len(), 3);
     assert_eq!(last_results(agent.messages()), ["c0: bad"], "results are not its concern");
     assert_eq!(agent.continue_run(&ctx).await.unwrap().response, "done");
-}
-
-#[tokio::test]
-async fn rejected_response_is_stored_nowhere() {
-    for way in WAYS {
-        let setup =
-            setup([calls([json!({})]), calls([json!({})]).with_text("bad"), Reply::text("fine")]);
-        let after = Recorder::default();
-        let mut agent = setup.builder.hook(Guard::default()).hook(after.clone()).build();
-        let ctx = ToolContext::default();
-        let error = run(way, &mut agent, &ctx).await.unwrap_err();
-        assert_eq!(
-            error,
-            "terminated by hook: no (before that, 1 tool call ran; \
-             their results stay in the conversation)"
-        );
-        assert_eq!(agent.messages().len(), 3, "the first turn stays");
-        check_valid(agent.messages());
-        assert!(!says(agent.messages(), |_| true));
-        assert_eq!(setup.log.count("start"), 1, "its call does not run");
-        assert_eq!(after.log.count("PostLlm"), 2, "hooks after the guard see it");
-        check_pairs(&after.log.lines());
-        assert_eq!(agent.turns(), 2, "it was paid for");
-        assert_eq!(agent.run_text("and now?", &ctx).await.unwrap().response, "fine");
-    }
-}
-
-#[tokio::test]
-async fn rejected_message_is_not_streamed_and_buffered_text_is_not_shown() {
-    let reply = || Reply::text("bad").thinking("hm", "signed").chunk_chars(2);
-    let setup = setup([reply(), reply()]);
-    let guard = Guard::default();
-    let mut agent = setup.builder.hook(guard.clone()).build();
-    assert_eq!(
-        told(&mut agent, "go", &guard.log).await,
-        [
-            "checks go",
-            "thinking hm",
-            "text ba",
-            "text d",
-            "judges bad None",
-            "usage",
-            "error terminated by hook: no"
-        ]
-    );
-    let setup = crate::support::setup([reply(), reply()]);
-    let guard = holding();
-    let mut agent = setup.builder.hook(guard.clone()).build();
-    assert_eq!(
-        told(&mut agent, "go", &guard.log).await,
-        ["checks go", "judges bad None", "usage", "error terminated by hook: no"]
-    );
-    assert_eq!(agent.messages(), [user("go")]);
-}
-
-/// A hook delays streamed text until its check. If another hook ends the run, the reader does not receive the delayed
-/// text, because the response is not kept.
-#[tokio::test]
-async fn buffered_text_is_not_shown_if_another_hook_ends_the_run() {
-    let setup = setup([Reply::text("fine")]);
-    let (guard, other) = (
-        holding(),
-        Recorder::answering("PostLlm", HookAction::Terminate { reason: "mine".into() }),
-    );
-    let mut agent = setup.builder.hook(other).hook(guard.clone()).build();
-    assert_eq!(
-        told(&mut agent, "go", &guard.log).await,
-        ["checks go", "usage", "error terminated by hook: mine"]
-    );
-}
-
-#[tokio::test]
-async fn buffered_events_keep_their_order_after_the_check() {
-    let replies = || {
-        [
-            calls([json!({"text": "a"})]).with_text("Let me look").chunk_chars(6),
-            Reply::text("done").thinking("hm", "signed"),
-        ]
-    };
-    let setup = setup(replies());
-    let guard = holding();
-    let mut agent = setup.builder.hook(guard.clone()).build();
-    let held = told(&mut agent, "go", &guard.log).await;
-    assert_eq!(
-        held,
-        [
-            "checks go",
-            "judges Let me look None",
-            "text Let me",
-            "text  look",
-            "call c0",
-            "message Let me look",
-            "usage",
-            "result c0",
-            "checks ",
-            "judges done None",
-            "thinking hm",
-            "text done",
-            "message done",
-            "usage",
-            "complete done",
-        ]
-    );
-    // The events are the same, and in the same order, as without a guard.
-    let ctx = ToolContext::default();
-    let held: Vec<StreamEvent> = {
-        let setup = crate::support::setup(replies());
-        let mut agent = setup.builder.hook(holding()).build();
-        agent.run_stream(user("go"), &ctx).await.collect().await
-    };
-    let mut free = crate::support::setup(replies()).builder.build();
-    let free: Vec<StreamEvent> = free.run_stream(user("go"), &ctx).await.collect().await;
-    assert_eq!(format!("{held:?}"), format!("{free:?}"));
-}
-
-#[tokio::test]
-async fn broken_stream_shows_nothing_while_buffered() {
-    let overloaded = || ProviderError::ServiceUnavailable("overloaded".into());
-    let setup = setup([
-        Reply::text("bad start").chunk_chars(3).fail_after(2, overloaded()),
-        Reply::text("done"),
-        Reply::text("cut").fail_after(1, overloaded()),
-        Reply::text("cut").fail_after(1, overloaded()),
-    ]);
-    let guard = holding();
-    let mut agent = setup.builder.retries(1).hook(guard.clone()).build();
-    assert_eq!(
-        told(&mut agent, "go", &guard.log).await,
-        [
-            "checks go",
-            "reset 2",
-            "judges done None",
-            "text done",
-            "message done",
-            "usage",
-            "complete done",
-        ]
-    );
-    let log = Log::default();
-    let lines = told(&mut agent, "more", &log).await;
-    assert_eq!(
-        lines,
-        ["reset 2", "error provider error: service unavailable: overloaded"],
-        "what broke for good is not shown either"
-    );
 }
 
 /// A durable context that streams a broken response and then repeats the model call by itself.
@@ -667,25 +430,6 @@ async fn only_new_messages_are_checked_and_removed_after_a_compaction() {
     }
 }
 
-/// A run that is dropped at any time while text is buffered leaves a valid history.
-#[tokio::test]
-async fn dropped_buffered_stream_leaves_a_valid_history() {
-    for events_read in 0..14 {
-        let replies = [calls([json!({"text": "a"})]).with_text("Let me look"), Reply::text("done")];
-        let setup = setup(replies.into_iter().chain([Reply::text("next"), Reply::text("more")]));
-        let mut agent = setup.builder.hook(holding()).build();
-        let ctx = ToolContext::default();
-        let mut events = agent.run_stream(user("go"), &ctx).await;
-        for _ in 0..events_read {
-            events.recv().await;
-        }
-        drop(events);
-        check_valid(agent.messages());
-        agent.run_text("and then?", &ctx).await.unwrap();
-        check_valid(agent.messages());
-    }
-}
-
 /// Rejected input is removed from the conversation before the hooks are notified of the end of the run. To show this,
 /// the run is dropped during the notification.
 #[tokio::test]
@@ -707,21 +451,4 @@ async fn rejected_input_is_removed_before_other_hooks_are_notified() {
         assert!(run.as_mut().now_or_never().is_none());
     }
     assert_eq!(agent.messages(), []);
-}
-
-/// A limit, or a hook that ends the run without a rejection, leaves the history unchanged.
-#[tokio::test]
-async fn only_a_rejection_removes_messages() {
-    let terminate = HookAction::Terminate { reason: "no".into() };
-    let setup = setup([Reply::text("unused")]);
-    let other = Recorder::answering("PreLlm", terminate);
-    let mut agent = setup.builder.hook(Guard::default()).hook(other).build();
-    agent.run_text("good", &ToolContext::default()).await.unwrap_err();
-    assert_eq!(agent.messages(), [user("good")]);
-    let setup = crate::support::setup([calls([json!({})])]);
-    let limits = UsageLimits { tool_calls_limit: Some(0), ..Default::default() };
-    let mut agent = setup.builder.usage_limits(limits).hook(of_results()).build();
-    agent.run_text("good", &ToolContext::default()).await.unwrap_err();
-    assert_eq!(agent.messages().len(), 3);
-    check_valid(agent.messages());
 }

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_context::{
-    ContextSection, InjectionTrigger, PersistentContext, SlidingWindowStrategy, SystemInjector,
-};
+use neuron_context::{ContextSection, InjectionTrigger, PersistentContext, SystemInjector};
 use neuron_loop::Conversation;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
@@ -32,36 +30,6 @@ fn marks(messages: &[Message]) -> String {
         _ => ".".into(),
     };
     messages.iter().map(mark).collect()
-}
-
-#[tokio::test]
-async fn reminders_are_added_at_the_end_without_changing_sent_messages() {
-    for way in WAYS {
-        let replies = (0..5).map(|_| calls([json!({})])).chain([Reply::text("done")]);
-        let setup = setup(replies);
-        let builder =
-            setup.builder.injector(injector([(InjectionTrigger::EveryNTurns(2), "brief")]));
-        let mut agent = builder.build();
-        run(way, &mut agent, &ToolContext::default()).await.unwrap();
-        assert_eq!(marks(agent.messages()), ".....(brief)....(brief)...", "{way:?}");
-        let requests = setup.provider.requests();
-        assert_eq!(marks(&requests[2].messages), ".....(brief)");
-        for pair in requests.windows(2) {
-            assert!(pair[1].messages.starts_with(&pair[0].messages), "{way:?}");
-        }
-        check_valid(agent.messages());
-    }
-}
-
-#[tokio::test]
-async fn turns_count_across_runs() {
-    let setup = setup(["1", "2", "3"]);
-    let mut agent =
-        setup.builder.injector(injector([(InjectionTrigger::EveryNTurns(2), "brief")])).build();
-    for _ in 0..3 {
-        agent.run_text("go", &ToolContext::default()).await.unwrap();
-    }
-    assert_eq!(marks(agent.messages()), ".....(brief).");
 }
 
 #[tokio::test]
@@ -135,26 +103,6 @@ async fn newest_of_equal_reminders_stays() {
     kept.extend(others);
     kept.push(Message::assistant("done"));
     assert_eq!(agent.messages(), kept);
-}
-
-#[tokio::test]
-async fn compaction_keeps_only_the_newest_of_equal_reminders() {
-    let replies = (0..8).map(|_| calls([json!({})])).chain([Reply::text("done")]);
-    let provider = ScriptedProvider::new(replies);
-    let mut agent = Chat::builder(provider.clone(), SlidingWindowStrategy::new(3, 70))
-        .tools(registry(&Log::default()))
-        .messages(vec![Message::system("rules")])
-        .injector(injector([(InjectionTrigger::EveryNTurns(1), "brief")]))
-        .build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
-    let most = provider
-        .requests()
-        .iter()
-        .map(|request| marks(&request.messages))
-        .max_by_key(|marks| marks.matches("brief").count());
-    assert!(most.clone().unwrap().matches("brief").count() < 6, "{most:?}");
-    assert_eq!(agent.messages()[0], Message::system("rules"), "others stay");
-    check_valid(agent.messages());
 }
 
 #[tokio::test]

@@ -1,14 +1,10 @@
 //! Conversations that are written into a session and continued by another agent.
 
 use neuron_context::{InjectionTrigger, SlidingWindowStrategy, SystemInjector};
-use neuron_loop::LoopError;
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{
-    ApprovalDecisions, ContentBlock, Message, Role, Session, StreamEvent, TokenUsage, ToolContext,
-};
+use neuron_types::{ContentBlock, Message, Role, Session, TokenUsage, ToolContext};
 use serde_json::json;
 
-use crate::approval::ByArguments;
 use crate::support::*;
 
 /// Serialises and deserialises the session, as a storage would.
@@ -27,26 +23,6 @@ async fn after_a_run() -> Session {
     assert_eq!(session.messages.len(), 4);
     assert_eq!(session.state.token_usage, *agent.total_usage());
     stored(&session)
-}
-
-#[tokio::test]
-async fn restored_agent_sends_the_whole_history() {
-    let session = after_a_run().await;
-    for way in WAYS {
-        let setup = setup([calls([json!({"text": "again"})]), Reply::text("Yes.")]);
-        let mut agent = setup.builder.build();
-        agent.restore_session(&session);
-        assert_eq!(agent.messages(), session.messages);
-        run(way, &mut agent, &ToolContext::default()).await.unwrap();
-        for request in setup.provider.requests() {
-            assert!(request.messages.starts_with(&session.messages), "{way:?}");
-            assert!(request.messages.len() > session.messages.len());
-        }
-        assert_eq!(setup.provider.calls(), 2);
-        check_valid(agent.messages());
-        // The tool of the earlier run did not run again.
-        assert_eq!(setup.log.count("start"), 1);
-    }
 }
 
 #[tokio::test]
@@ -198,25 +174,6 @@ async fn restored_session_replaces_the_earlier_conversation() {
 }
 
 #[tokio::test]
-async fn pending_run_stays_pending_in_its_session() {
-    let setup = setup([calls([json!({"ask": "really?"})]), Reply::text("Yes.")]);
-    let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
-    let ctx = ToolContext::default();
-    let stopped = agent.run_text("go", &ctx).await.unwrap_err();
-    assert!(matches!(stopped, LoopError::ApprovalRequired(_)));
-    let mut session = Session::new("s", ".".into());
-    agent.write_session(&mut session);
-
-    agent.restore_session(&stored(&session));
-    assert_eq!(agent.pending_calls().len(), 1);
-    check_valid(agent.messages());
-    let decisions = ApprovalDecisions::new().deny("c0", "no");
-    assert_eq!(agent.resume(decisions, &ctx).await.unwrap().response, "Yes.");
-    check_valid(&setup.provider.requests()[1].messages);
-    assert_eq!(setup.log.count("start"), 0, "what was not approved did not run");
-}
-
-#[tokio::test]
 async fn empty_session_is_an_empty_conversation() {
     let setup = setup(["Hello."]);
     let mut agent = setup.builder.build();
@@ -226,50 +183,4 @@ async fn empty_session_is_an_empty_conversation() {
     assert!(agent.messages().is_empty());
     assert_eq!(agent.total_usage(), &TokenUsage::default());
     assert_eq!(agent.messages_since(&session), Some(&[][..]));
-}
-
-#[tokio::test]
-async fn messages_since_returns_only_new_messages() {
-    let session = after_a_run().await;
-    let setup = setup(["Yes.", "No."]);
-    let mut agent = setup.builder.build();
-    agent.restore_session(&session);
-    assert_eq!(agent.messages_since(&session), Some(&[][..]));
-    agent.run_text("one", &ToolContext::default()).await.unwrap();
-    let new = agent.messages_since(&session).unwrap();
-    assert_eq!(new, [Message::user("one"), Message::assistant("Yes.")]);
-    let mut appended = session.clone();
-    appended.messages.extend_from_slice(new);
-    assert_eq!(appended.messages, agent.messages());
-
-    // The conversation begins differently, after a compaction or because it is another one.
-    let mut other = session.clone();
-    other.messages[0] = Message::user("another");
-    assert_eq!(agent.messages_since(&other), None);
-    other.messages = vec![Message::user("longer"); 20];
-    assert_eq!(agent.messages_since(&other), None);
-}
-
-/// A run that continues a restored conversation streams the same kinds of events as any other run.
-#[tokio::test]
-async fn restored_conversation_can_be_streamed() {
-    let session = after_a_run().await;
-    let setup = setup(["Yes."]);
-    let mut agent = setup.builder.build();
-    agent.restore_session(&session);
-    let ctx = ToolContext::default();
-    let mut events = agent.run_stream(Message::user("go"), &ctx).await;
-    let mut result = None;
-    while let Some(event) = events.recv().await {
-        if let StreamEvent::RunComplete(complete) = event {
-            result = Some(complete);
-        }
-    }
-    drop(events);
-    assert_eq!(result.unwrap().response, "Yes.");
-    let messages = agent.messages();
-    assert!(messages.starts_with(&session.messages));
-    assert_eq!(messages.len(), session.messages.len() + 2);
-    let is_text = |block: &ContentBlock| matches!(block, ContentBlock::Text(_));
-    assert!(messages.last().unwrap().content.iter().all(is_text));
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use neuron_loop::LoopError;
 use neuron_testing::Reply;
 use neuron_types::{
-    ContentBlock, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook,
-    ProviderError, Role, StreamEvent, ToolContext,
+    ContentBlock, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook, Role,
+    ToolContext,
 };
 use serde_json::json;
 use tokio::time::{sleep, timeout};
@@ -151,25 +151,4 @@ async fn history_is_valid_immediately_after_an_invalid_message() {
         let result = agent.run_text("go", &ctx).await.unwrap();
         neuron_types::transcript::validate(&result.messages).unwrap();
     }
-}
-
-/// Regression test. A conversation with only system messages must not be sent, because it contains nothing to answer.
-/// Before the fix, it was sent.
-#[tokio::test]
-async fn conversation_of_system_messages_is_not_sent() {
-    let setup = setup([Reply::text("done")]);
-    let mut agent = setup.builder.messages(vec![Message::system("s")]).build();
-    let ctx = ToolContext::default();
-    let is_clear = |error: &ProviderError| matches!(error, ProviderError::InvalidRequest(text) if text.contains("only system messages"));
-    let error = agent.run(Message::system("t"), &ctx).await.unwrap_err();
-    assert!(matches!(&error, LoopError::Provider(error) if is_clear(error)), "{error:?}");
-    let event = agent.run_stream(Message::system("t"), &ctx).await.recv().await;
-    let Some(StreamEvent::Error(error)) = event else { panic!("{event:?}") };
-    assert!(error.as_provider().is_some_and(is_clear), "{error:?}");
-    let turn = agent.run_step(Message::system("t"), &ctx).next().await;
-    let Some(Err(LoopError::Provider(error))) = turn else { panic!("{turn:?}") };
-    assert!(is_clear(&error), "{error:?}");
-    assert_eq!(setup.provider.calls(), 0);
-    assert_eq!(agent.run_text("go", &ctx).await.unwrap().response, "done");
-    check_valid(agent.messages());
 }

@@ -1,7 +1,7 @@
 //! Runs that end because a `stop_when` condition is met.
 
 use neuron_testing::Reply;
-use neuron_types::{Message, StopReason, ToolContext};
+use neuron_types::{Message, ToolContext};
 use serde_json::json;
 
 use crate::support::*;
@@ -12,34 +12,6 @@ fn replies() -> Vec<Reply> {
         calls([json!({})]).with_text("Once more."),
         Reply::text("done"),
     ]
-}
-
-#[tokio::test]
-async fn met_condition_ends_the_run_after_the_tools_of_the_response() {
-    for way in WAYS {
-        for parallel in [false, true] {
-            let setup = setup(replies());
-            let hook = Recorder::default();
-            let mut agent = setup
-                .builder
-                .parallel_tool_execution(parallel)
-                .hook(hook.clone())
-                .stop_when(|run| run.tool_calls >= 3)
-                .build();
-            let ctx = ToolContext::default();
-            let result = run(way, &mut agent, &ctx).await.unwrap();
-            assert_eq!(result.stop_reason, StopReason::ToolUse);
-            assert_eq!((result.response.as_str(), result.turns), ("Once more.", 2), "{way:?}");
-            assert_eq!((setup.provider.calls(), setup.log.count("start")), (2, 3));
-            assert_eq!(last_results(&result.messages), ["c0: ok"]);
-            assert_eq!(result.messages, agent.messages());
-            check_valid(agent.messages());
-            check_pairs(&hook.log.lines());
-            assert_eq!(hook.log.count("RunEnd ok 2"), 1);
-            // The next run continues the conversation, and its counters start at zero.
-            assert_eq!(run(way, &mut agent, &ctx).await.unwrap().response, "done");
-        }
-    }
 }
 
 #[tokio::test]
@@ -100,18 +72,6 @@ async fn failed_or_cancelled_batch_checks_no_condition() {
         let ctx = ToolContext::default();
         assert_eq!(run(way, &mut agent, &ctx).await.unwrap().response, "done", "{way:?}");
     }
-}
-
-#[tokio::test]
-async fn stop_reason_of_a_response_with_tools_is_in_the_result() {
-    let reply = calls([json!({})]).stop_reason(StopReason::EndTurn);
-    let provider = neuron_testing::ScriptedProvider::new([reply]);
-    let mut agent = Chat::builder(provider, window())
-        .tools(registry(&Log::default()))
-        .stop_when(|_| true)
-        .build();
-    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
-    assert_eq!(result.stop_reason, StopReason::EndTurn);
 }
 
 /// Regression test. A message is added to the conversation after the last step. Before the fix, the response in the

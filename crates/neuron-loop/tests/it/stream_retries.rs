@@ -109,40 +109,6 @@ async fn broken_stream_is_reset_and_retried() {
     assert!(requests[0] == requests[1] && requests[1] == requests[2], "the same call");
 }
 
-/// A run that retries broken streams ends like a run without broken streams. Only its usage is higher, by the tokens of
-/// the failed attempts.
-#[tokio::test]
-async fn run_with_broken_streams_ends_like_one_without() {
-    let mut ends = Vec::new();
-    for way in WAYS {
-        let skip = if way == Way::Stream { 1 } else { 2 };
-        let setup = setup(replies().into_iter().skip(skip));
-        let mut agent = setup.builder.retries(1).build();
-        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
-        setup.provider.assert_complete();
-        ends.push(result);
-    }
-    assert_eq!(ends[0], ends[1]);
-    assert_eq!(ends[0], ends[2]);
-}
-
-#[tokio::test]
-async fn every_way_retries_and_the_default_does_not() {
-    for way in WAYS {
-        let script = || [Reply::error(overloaded()), Reply::text("whole")];
-        let setup = setup(script());
-        let mut agent = setup.builder.build();
-        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
-        assert_eq!(error, "provider error: service unavailable: overloaded");
-        assert_eq!(setup.provider.calls(), 1);
-
-        let setup = crate::support::setup(script());
-        let mut agent = setup.builder.retries(1).build();
-        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
-        assert_eq!((&*result.response, setup.provider.calls()), ("whole", 2));
-    }
-}
-
 #[tokio::test]
 async fn only_transient_errors_are_retried() {
     use ProviderError as E;
@@ -202,43 +168,6 @@ async fn error_declared_as_final_is_not_retried() {
         let result = run(Way::Stream, &mut agent, &ToolContext::default()).await;
         assert_eq!((result.is_ok(), script.calls()), (again, if again { 2 } else { 1 }));
     }
-}
-
-#[tokio::test]
-async fn last_retry_ends_the_stream_with_its_error() {
-    let setup = setup([
-        Reply::error(overloaded()),
-        Reply::error(overloaded()),
-        Reply::error(ProviderError::Timeout(Duration::from_secs(9))),
-        Reply::text("later"),
-    ]);
-    let hook = Recorder::default();
-    let mut agent = setup.builder.retries(2).hook(hook.clone()).build();
-    let ctx = ToolContext::default();
-    assert_eq!(
-        told(&mut agent, &ctx).await,
-        [
-            "reset 2: provider error: service unavailable: overloaded",
-            "reset 3: provider error: service unavailable: overloaded",
-            "error provider error: timeout after 9s",
-        ]
-    );
-    assert_eq!((agent.turns(), agent.messages().len()), (0, 1));
-    check_pairs(&hook.log.lines());
-    assert_eq!(agent.run_text("again", &ctx).await.unwrap().response, "later");
-}
-
-#[tokio::test]
-async fn retries_are_counted_per_response() {
-    let setup = setup([
-        Reply::error(overloaded()),
-        calls([json!({})]),
-        Reply::error(overloaded()),
-        Reply::text("done"),
-    ]);
-    let mut agent = setup.builder.retries(1).build();
-    let result = run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
-    assert_eq!((result.response.as_str(), result.turns), ("done", 2));
 }
 
 #[tokio::test]
@@ -479,20 +408,6 @@ async fn last_call_after_a_broken_stream_resets_the_reader() {
     assert_eq!(told[2..], ["in short", "message", "complete in short"]);
     assert_eq!(hook.log.count("Turn 0"), 1);
     check_pairs(&hook.log.lines());
-    check_valid(agent.messages());
-}
-
-/// Regression test. After a limit, the stream of the last model call breaks. The run must end with the error of the
-/// stream. Before the fix, it ended with the error of the limit.
-#[tokio::test]
-async fn last_call_whose_stream_breaks_ends_with_its_error() {
-    let call = Reply::text("in short").end_early_after(1);
-    let setup = setup([calls([json!({})]), call]);
-    let builder = setup.builder.max_turns(1).on_limit(OnLimit::Finalize).retries(3);
-    let mut agent = builder.build();
-    let error = run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap_err();
-    assert!(error.contains("the stream ended before the answer was complete"), "{error}");
-    assert_eq!(setup.provider.requests().len(), 2);
     check_valid(agent.messages());
 }
 

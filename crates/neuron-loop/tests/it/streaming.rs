@@ -10,7 +10,6 @@ use neuron_types::{
     CompletionRequest, CompletionResponse, Message, Provider, ProviderError, StreamEvent,
     StreamHandle, StreamReceiver, TokenUsage, ToolContext,
 };
-use serde_json::json;
 
 use crate::support::*;
 
@@ -30,47 +29,6 @@ fn short(event: &StreamEvent) -> String {
         StreamEvent::Error(error) => format!("error {error}"),
         other => panic!("{other:?} has no place in an agent's stream"),
     }
-}
-
-#[tokio::test]
-async fn events_of_each_turn_are_ordered_with_one_end() {
-    let usage = TokenUsage { input_tokens: 1, output_tokens: 2, ..Default::default() };
-    let setup = setup([
-        calls([json!({"text": "a"}), json!({"text": "b"})])
-            .with_text("Look")
-            .thinking("hm", "sig")
-            .usage(usage.clone())
-            .chunk_chars(100),
-        Reply::text("Fin").usage(usage).chunk_chars(2),
-    ]);
-    let mut agent = setup.builder.build();
-    let ctx = ToolContext::default();
-    let events: Vec<_> = agent.run_stream(Message::user("go"), &ctx).await.collect().await;
-    assert_eq!(
-        events.iter().map(short).collect::<Vec<_>>(),
-        [
-            "thinking hm",
-            "signature sig",
-            "text Look",
-            "start c0",
-            r#"input c0 {"text":"a"}"#,
-            "end c0",
-            r#"call c0 {"text":"a"}"#,
-            "start c1",
-            r#"input c1 {"text":"b"}"#,
-            "end c1",
-            r#"call c1 {"text":"b"}"#,
-            "message 4",
-            "usage 2",
-            "result c0 a",
-            "result c1 b",
-            "text Fi",
-            "text n",
-            "message 1",
-            "usage 2",
-            "complete Fin",
-        ]
-    );
 }
 
 #[tokio::test]

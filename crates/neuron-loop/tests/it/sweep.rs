@@ -11,7 +11,7 @@ use neuron_loop::LoopError;
 use neuron_testing::Reply;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    HookAction, Message, StreamEvent, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
+    Message, StreamEvent, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
     WasmBoxedFuture,
 };
 use serde_json::{Value, json};
@@ -93,49 +93,6 @@ fn uninterrupted_run_does_everything_that_the_sweeps_interrupt() {
 }
 
 #[test]
-fn dropped_at_any_point_leaves_a_valid_history() {
-    each_case(|case, way, at| {
-        for polls in 0.. {
-            let mut built = build(case);
-            let ctx = ToolContext::default();
-            let ended = poll_times(pin!(run(way, &mut built.agent, &ctx)), polls).is_some();
-            check_after(&mut built, way, &format!("{at}, dropped after {polls} polls"));
-            if ended {
-                assert!(polls > 20, "there was something to drop");
-                return;
-            }
-        }
-    });
-}
-
-#[test]
-fn cancelled_at_any_point_ends_with_paired_events() {
-    each_case(|case, way, at| {
-        for polls in 0.. {
-            let mut built = build(case);
-            let ctx = ToolContext::default();
-            let at = format!("{at}, cancelled after {polls} polls");
-            let ended = {
-                let mut run = pin!(run(way, &mut built.agent, &ctx));
-                let ended = poll_times(run.as_mut(), polls).is_some();
-                if !ended {
-                    ctx.cancellation_token.cancel();
-                    // A response that was complete may be the outcome.
-                    let soon = poll_times(run.as_mut(), 500);
-                    assert!(soon.is_some(), "{at}: it ends soon");
-                }
-                ended
-            };
-            check_all_pairs(&built.events.log.lines());
-            check_after(&mut built, way, &at);
-            if ended {
-                return;
-            }
-        }
-    });
-}
-
-#[test]
 fn step_dropped_at_any_point_is_followed_by_the_others() {
     each_case(|case, way, at| {
         if way != Way::Step {
@@ -208,91 +165,6 @@ fn reader_that_stops_after_every_poll_misses_no_event() {
     });
 }
 
-#[test]
-fn any_hook_action_at_any_event_leaves_a_valid_history() {
-    let deeds: [fn(&ToolContext) -> Deed; 5] = [
-        |_| Deed::Answers(HookAction::Terminate { reason: "enough".into() }),
-        |_| Deed::Answers(HookAction::Skip { reason: "no".into() }),
-        |_| Deed::Fails,
-        |_| Deed::Panics,
-        |ctx| Deed::Cancels(ctx.cancellation_token.clone()),
-    ];
-    each_case(|case, way, at| {
-        for deed in deeds {
-            for index in 0.. {
-                let ctx = ToolContext::default();
-                let deed = deed(&ctx);
-                let at = format!("{at}, {deed:?} at event {index}");
-                let mut built = build(&Case { deed: Some((index, deed.clone())), ..case.clone() });
-                let result = run_to_the_end(&mut built, way, &ctx);
-                let reached = built.events.log.lines().len() > index;
-                assert_eq!(result.is_none(), reached && matches!(deed, Deed::Panics), "{at}");
-                if result.is_some() {
-                    check_all_pairs(&built.events.log.lines());
-                }
-                if let Some(Err(error)) = result {
-                    let allowed = match deed {
-                        Deed::Answers(HookAction::Terminate { .. }) => "terminated by hook: enough",
-                        Deed::Cancels(_) => "cancelled",
-                        _ => FAILED,
-                    };
-                    assert!(error == allowed || (case.fails && error == FAILED), "{at}: {error}");
-                }
-                if !reached {
-                    assert!(index > 10, "{at}: there was something to do it at");
-                    break;
-                }
-                check_after(&mut built, way, &at);
-            }
-        }
-    });
-}
-
-#[test]
-fn tool_that_panics_at_any_call_fails_only_that_call() {
-    each_case(|case, way, at| {
-        for index in 0.. {
-            let at = format!("{at}, the tool panics at its call {index}");
-            let mut built = build(&Case { panics: Some((Place::Tool, index)), ..case.clone() });
-            let result = run_to_the_end(&mut built, way, &ToolContext::default());
-            let result = result.unwrap_or_else(|| panic!("{at}: it passed through the run"));
-            // The error of the failing batch is also allowed, unless the call that panics is the one that would have
-            // failed.
-            let is_allowed = result.is_ok() || (case.fails && result == Err(FAILED.to_owned()));
-            assert!(is_allowed, "{at}: {result:?}");
-            check_all_pairs(&built.events.log.lines());
-            let panicked = built.agent.messages().iter().filter(|message| {
-                let text = format!("{message:?}");
-                text.contains("`act` failed unexpectedly") && text.contains("is_error: true")
-            });
-            let panicked = panicked.count();
-            check_after(&mut built, way, &at);
-            if panicked == 0 && built.keys.lines().len() <= index {
-                assert!(index > 0, "{at}");
-                break;
-            }
-        }
-    });
-}
-
-#[test]
-fn panic_at_any_call_leaves_a_valid_history() {
-    for place in [Place::Provider, Place::Strategy] {
-        each_case(|case, way, at| {
-            for index in 0.. {
-                let at = format!("{at}, {place:?} panics at its call {index}");
-                let mut built = build(&Case { panics: Some((place, index)), ..case.clone() });
-                let result = run_to_the_end(&mut built, way, &ToolContext::default());
-                if result.is_some() {
-                    assert!(index > 0 || (case.fails && place == Place::Strategy), "{at}");
-                    break;
-                }
-                check_after(&mut built, way, &at);
-            }
-        });
-    }
-}
-
 /// A tool that runs an agent.
 struct Nested(tokio::sync::Mutex<Built>);
 
@@ -342,7 +214,7 @@ fn cancelled_at_any_point_nested_and_outer_agent_stay_usable() {
             let agent = Chat::builder(Strict::new(script), SlowWindow::new())
                 .tools(tools)
                 .parallel_tool_execution(parallel)
-                .hook(SlowRecorder { events: events.clone(), deed: None })
+                .hook(SlowRecorder(events.clone()))
                 .build();
             let mut outer = Built { agent, keys: tool.keys, events };
             let ctx = ToolContext::default();

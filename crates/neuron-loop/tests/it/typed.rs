@@ -4,7 +4,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use neuron_loop::{EndStrategy, LoopConfig, LoopError, OutputMode};
+use neuron_loop::{EndStrategy, LoopError, OutputMode};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -145,15 +145,6 @@ async fn every_mode_ends_with_the_value_and_restores_the_settings() {
         }
         assert_eq!(asked, settings(&plain), "nothing else differs");
     }
-}
-
-#[tokio::test]
-async fn default_is_the_output_tool_with_two_retries() {
-    let config = LoopConfig::default();
-    assert_eq!(
-        (config.output_mode, config.output_retries, config.end_strategy),
-        (OutputMode::Tool, 2, EndStrategy::Graceful)
-    );
 }
 
 #[tokio::test]
@@ -626,7 +617,7 @@ fn waiting(mode: OutputMode, parallel: bool) -> (Chat<'static>, Recorder, Script
         .tools(tools)
         .output_mode(mode)
         .parallel_tool_execution(parallel)
-        .hook(SlowRecorder { events: events.clone(), deed: None })
+        .hook(SlowRecorder(events.clone()))
         .build();
     (agent, events, requests)
 }

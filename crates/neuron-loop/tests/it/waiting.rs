@@ -20,7 +20,6 @@ use neuron_types::{
     transcript,
 };
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::support::*;
 
@@ -188,20 +187,8 @@ impl ContextStrategy for SlowWindow {
     }
 }
 
-/// The action of a hook at the one event that is planned for it.
-#[derive(Debug, Clone)]
-pub(crate) enum Deed {
-    Answers(HookAction),
-    Fails,
-    Panics,
-    Cancels(CancellationToken),
-}
-
-/// A hook that logs every event, waits at each event, and performs the action `deed` at one of them.
-pub(crate) struct SlowRecorder {
-    pub(crate) events: Recorder,
-    pub(crate) deed: Option<(usize, Deed)>,
-}
+/// A hook that logs every event, and waits at each event.
+pub(crate) struct SlowRecorder(pub(crate) Recorder);
 
 impl ObservabilityHook for SlowRecorder {
     async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
@@ -213,21 +200,9 @@ impl ObservabilityHook for SlowRecorder {
         event: HookEvent<'_>,
         scope: &HookScope<'_>,
     ) -> Result<HookAction, HookError> {
-        let action = self.events.on_event_in(event, scope).await;
-        let index = self.events.log.lines().len() - 1;
+        let action = self.0.on_event_in(event, scope).await;
         Waits::new(2).await;
-        match &self.deed {
-            Some((at, deed)) if *at == index => match deed {
-                Deed::Answers(action) => Ok(action.clone()),
-                Deed::Fails => Err(HookError::Failed("no".into())),
-                Deed::Panics => panic!("{PLANNED}"),
-                Deed::Cancels(token) => {
-                    token.cancel();
-                    action
-                }
-            },
-            _ => action,
-        }
+        action
     }
 }
 
@@ -287,8 +262,6 @@ pub(crate) struct Case {
     pub(crate) parallel: bool,
     pub(crate) durable: bool,
     pub(crate) woken_by: WokenBy,
-    /// The action of a hook, and the index of the event at which it happens.
-    pub(crate) deed: Option<(usize, Deed)>,
     /// The part that panics, and the index of the use at which it panics.
     pub(crate) panics: Option<(Place, usize)>,
 }
@@ -334,7 +307,7 @@ pub(crate) fn build(case: &Case) -> Built {
     let mut agent = Chat::builder(provider.clone(), strategy)
         .tools(tools.clone())
         .parallel_tool_execution(case.parallel)
-        .hook(SlowRecorder { events: events.clone(), deed: case.deed.clone() })
+        .hook(SlowRecorder(events.clone()))
         .build();
     let keys = tool.keys.clone();
     if case.durable {
