@@ -95,17 +95,4 @@ mod tests {
             "execution failed: transport error: the connection was lost",
         );
     }
-
-    #[test]
-    fn tool_error_keeps_the_source() {
-        let ToolError::ExecutionFailed(source) = tool_error("t", refusal(-32000, "no")) else {
-            panic!("another error")
-        };
-        assert_eq!(source.downcast_ref::<McpRequestError>().unwrap().code, -32000);
-        let lost = McpError::Transport("lost".into());
-        let ToolError::ExecutionFailed(source) = tool_error("t", lost) else {
-            panic!("another error")
-        };
-        assert!(matches!(source.downcast_ref(), Some(McpError::Transport(_))));
-    }
 }

@@ -142,12 +142,6 @@ mod tests {
     }
 
     #[test]
-    fn final_errors_are_not_retried() {
-        assert_eq!(attempts(policy()).next("Network", None), None);
-        assert_eq!(Attempts::new(&ActivityOptions::default()).next("Timeout", None), None);
-    }
-
-    #[test]
     fn requested_delay_is_kept_up_to_the_maximum() {
         let wait =
             |seconds| attempts(policy()).next("RateLimit", Some(Duration::from_secs(seconds)));

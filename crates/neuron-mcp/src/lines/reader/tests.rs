@@ -96,12 +96,6 @@ fn input_split_at_any_byte_gives_the_same_pieces() {
 }
 
 #[test]
-fn empty_input_and_empty_lines_give_no_pieces() {
-    assert_eq!(read([], 10), []);
-    assert_eq!(read([b"\n\r\n\n".to_vec()], 10), []);
-}
-
-#[test]
 fn line_longer_than_the_limit_is_too_long() {
     assert_eq!(read([b"12345\n".to_vec()], 5), [Piece::Line(b"12345".to_vec())]);
     assert_eq!(

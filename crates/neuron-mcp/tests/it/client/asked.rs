@@ -40,16 +40,6 @@ fn form() -> Value {
     json!({ "message": "Who?", "requestedSchema": { "type": "object", "properties": {} } })
 }
 
-#[tokio::test]
-async fn sampling_request_reaches_the_handler() {
-    let (_client, mut server) = connected(McpClient::builder().sampling(Echo)).await;
-    server.ask("q1", "sampling/createMessage", sampling("hi")).await;
-    let answer = server.next().await.unwrap();
-    assert_eq!(answer["id"], "q1");
-    assert_eq!(answer["result"]["model"], "echo", "{answer}");
-    assert_eq!(answer["result"]["content"]["text"], "you said: hi");
-}
-
 /// A sampling handler that counts its requests.
 struct Counting(Arc<AtomicUsize>);
 

@@ -220,31 +220,6 @@ async fn undeclared_roots_cannot_be_set() {
 }
 
 #[tokio::test]
-async fn tool_error_is_a_result() {
-    let (client, mut server) = connected(McpClient::builder()).await;
-    let result = json!({ "content": [{ "type": "text", "text": "too hot" }], "isError": true });
-    let (output, _) = tokio::join!(
-        client.call_tool("oven", serde_json::Map::new()),
-        serve(&mut server, "tools/call", result)
-    );
-    let output = output.unwrap();
-    assert!(output.is_error);
-    assert_eq!(text(&output), "too hot");
-}
-
-#[tokio::test]
-async fn refused_call_is_a_tool_call_error() {
-    let (client, mut server) = connected(McpClient::builder()).await;
-    let serving = async {
-        let request = server.expect("tools/call").await;
-        server.refuse(&request, -32602, "no such tool").await;
-    };
-    let (output, ()) = tokio::join!(client.call_tool_json("nothing", Value::Null), serving);
-    let error = output.unwrap_err();
-    assert!(matches!(&error, McpError::ToolCall(text) if text.contains("no such tool")), "{error}");
-}
-
-#[tokio::test]
 async fn request_error_keeps_code_and_data() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let serving = async {

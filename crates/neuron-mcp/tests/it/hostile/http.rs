@@ -69,19 +69,6 @@ async fn missing_response_times_out() {
     assert!(start.elapsed() < Duration::from_secs(60));
 }
 
-#[tokio::test]
-async fn silent_server_fails_after_the_connect_timeout() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let start = Instant::now();
-    let connecting = client()
-        .connect_timeout(Duration::from_millis(500))
-        .connect_http(HttpConfig { url, ..HttpConfig::default() });
-    let error = connecting.await.unwrap_err();
-    assert!(matches!(error, McpError::Connection(_)), "{error:?}");
-    assert!(start.elapsed() < Duration::from_secs(40));
-}
-
 #[test]
 fn event_flood_does_not_block_calls_with_bounded_memory() {
     alone("hostile::http::event_flood_does_not_block_calls_with_bounded_memory", &[], async {

@@ -174,18 +174,6 @@ async fn running_call_is_cancelled_after_end_of_input() {
     client.ended().await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn call_can_finish_after_end_of_input() {
-    let waiting = Waiting::default();
-    let mut client = Client::begin(mcp_server(&waiting)).await;
-    client.send(&call_message("wait", &json!({}))).await;
-    waiting.began.notified().await;
-    client.output.take().unwrap().shutdown().await.unwrap();
-    waiting.release.notify_one();
-    assert_eq!(client.next().await["result"]["content"][0]["text"], "waited");
-    client.ended().await.unwrap();
-}
-
 #[tokio::test]
 async fn shutdown_token_ends_the_server() {
     let waiting = Waiting::default();

@@ -283,19 +283,6 @@ async fn peer_works_in_another_task_until_the_call_ends() {
     assert!(client.heard.is_empty(), "{:?}", client.heard);
 }
 
-#[tokio::test(start_paused = true)]
-async fn end_of_input_fails_a_pending_question() {
-    let mut client = Client::older(&McpServer::new(tools()), "2025-11-25", everything()).await;
-    let id = client.begin("tools/call", json!({ "name": "form" })).await;
-    client.hear("elicitation/create").await;
-    let start = tokio::time::Instant::now();
-    client.end_input().await;
-    let response = client.response(id).await;
-    assert_eq!(response["result"]["isError"], true, "{response}");
-    client.close().await;
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
-}
-
 #[tokio::test]
 async fn end_of_the_call_cancels_a_question_of_another_task() {
     let (asked, mut told) = tokio::sync::mpsc::unbounded_channel();

@@ -178,29 +178,6 @@ fn storage_works_without_a_tokio_runtime() {
     assert_eq!(loaded, session);
 }
 
-/// A write that waits for a lock must not block the executor.
-#[tokio::test]
-async fn waiting_write_does_not_block_the_executor() {
-    let temporary = Temporary::new();
-    let storage = temporary.storage();
-    let session = Session::new("s", ".".into());
-    storage.save(&session).await.unwrap();
-    let locks: Vec<std::fs::File> = names(&temporary.join("sessions/.neuron"))
-        .into_iter()
-        .map(|name| std::fs::File::open(temporary.join("sessions/.neuron").join(name)).unwrap())
-        .collect();
-    locks.iter().for_each(|lock| lock.lock().unwrap());
-    let mut save = Box::pin(storage.save(&session));
-    // The lock is held elsewhere, and this task continues nevertheless.
-    assert!((&mut save).now_or_never().is_none());
-    tokio::task::yield_now().await;
-    assert!((&mut save).now_or_never().is_none());
-    // Reads need no lock.
-    assert_eq!(storage.load("s").await.unwrap(), session);
-    drop(locks);
-    save.await.unwrap();
-}
-
 /// A dropped write must not happen after a write that was started later.
 #[tokio::test]
 async fn dropped_write_that_waits_for_the_lock_never_happens() {
