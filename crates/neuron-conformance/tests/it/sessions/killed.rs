@@ -13,11 +13,14 @@ use tempfile::TempDir;
 enum Writing {
     /// Writes to a temporary file, and renames the file when it is complete.
     Atomic,
-    /// Overwrites the session's file.
+    /// Overwrites the session's file. In the child process, each write waits in its middle.
     InPlace,
     /// Incorrectly returns from the save first, and writes the file ten seconds later.
     Later,
 }
+
+/// A delay in the child process that is longer than the time until any kill.
+const LONG: Duration = Duration::from_secs(10);
 
 /// A storage with one file per session, without revisions and locks.
 struct Files(PathBuf, Writing);
@@ -31,11 +34,13 @@ impl Files {
 fn write(path: &Path, json: Vec<u8>, writing: Writing) -> Result<(), StorageError> {
     match writing {
         Writing::InPlace => {
-            // Writes the file in two parts, so that the process can be killed between them.
+            // Writes the file in two parts, so that the process is killed between them.
             let (first, second) = json.split_at(json.len() / 2);
             let mut file = std::fs::File::create(path)?;
             file.write_all(first)?;
-            serde_json::from_slice::<serde_json::Value>(&json).unwrap();
+            if is_child() {
+                std::thread::sleep(LONG);
+            }
             file.write_all(second)?;
         }
         _ => {
@@ -47,6 +52,11 @@ fn write(path: &Path, json: Vec<u8>, writing: Writing) -> Result<(), StorageErro
     Ok(())
 }
 
+/// Returns `true` in the process that is killed.
+fn is_child() -> bool {
+    neuron_conformance::child_process::task().is_some()
+}
+
 impl SessionStorage for Files {
     async fn save(&self, session: &Session) -> Result<(), StorageError> {
         check_session_id(&session.id)?;
@@ -54,10 +64,9 @@ impl SessionStorage for Files {
         let json = serde_json::to_vec(session).unwrap();
         match writing {
             // Only the child process writes later. The parent process is not killed, and writes immediately.
-            Writing::Later if neuron_conformance::child_process::task().is_some() => {
+            Writing::Later if is_child() => {
                 std::thread::spawn(move || {
-                    // The delay is longer than the time until any kill.
-                    std::thread::sleep(Duration::from_secs(10));
+                    std::thread::sleep(LONG);
                     write(&path, json, writing)
                 });
             }
@@ -107,7 +116,7 @@ async fn atomic_storage_passes() {
 #[tokio::test]
 #[should_panic(expected = "the session storage does not conform: kill: round ")]
 async fn check_saves_catches_a_torn_write() {
-    // A single check may not kill the process during a write, so the check is repeated.
+    // A single check may kill the processes before their first write, so the check is repeated.
     for _ in 0..20 {
         kill::check_saves(
             "sessions::killed::check_saves_catches_a_torn_write",
