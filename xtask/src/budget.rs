@@ -21,6 +21,9 @@ pub(crate) struct Share {
 /// The build that most steps share.
 pub(crate) const BUILD: Share = Share { step: "build", crates: 720, programs: 70 };
 
+/// The loop with all deliberate faults, and what its tests use.
+pub(crate) const FAULTS: Share = Share { step: "faults", crates: 200, programs: 1 };
+
 /// The benchmarks, which run once, and the server of a benchmark.
 pub(crate) const BENCHES: Share = Share { step: "benches", crates: 720, programs: 2 };
 

@@ -23,16 +23,29 @@ const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 /// Duration before the last commit, in seconds, whose commits count as the changes of a branch that equals its upstream.
 const RECENT: u64 = 12 * 60 * 60;
 
-/// Returns the changes since the commit `base`.
+/// The commit that [`compare_with`] set.
+static BASE: OnceLock<String> = OnceLock::new();
+
+/// Lets the changes of this process be those since the commit `base`.
+pub(crate) fn compare_with(base: &str) -> Result<(), String> {
+    let base = commit(base)?;
+    BASE.set(base).map_err(|_| "the changes have a base already".to_owned())
+}
+
+/// Returns the changes since the commit of [`compare_with`].
 ///
-/// If `base` is `None`, the commit at which the branch left its upstream is used. If nothing changed since that commit,
-/// as on CI after a push, the changes are the commits of the last twelve hours before `HEAD`.
-pub(crate) fn since(base: Option<&str>) -> Result<Changes, String> {
-    if let Some(base) = base {
-        return Changes::since(commit(base)?);
-    }
+/// By default, this is the commit at which the branch left the main branch. If nothing changed since that commit, as on
+/// CI after a push, the changes are the commits of the last twelve hours before `HEAD`.
+pub(crate) fn current() -> Result<&'static Changes, String> {
+    static CURRENT: OnceLock<Result<Changes, String>> = OnceLock::new();
+    let find = || BASE.get().map_or_else(since_branching, |base| Changes::since(base.clone()));
+    CURRENT.get_or_init(find).as_ref().map_err(Clone::clone)
+}
+
+fn since_branching() -> Result<Changes, String> {
+    // The upstream of a branch that was pushed is often its own copy, which has the branch's changes too.
     let merge_base = |upstream: &&str| git(&["merge-base", "HEAD", upstream]).ok();
-    let left = ["@{upstream}", "origin/HEAD"].iter().find_map(merge_base);
+    let left = ["origin/HEAD", "@{upstream}"].iter().find_map(merge_base);
     let changes = Changes::since(left.map_or_else(|| commit("HEAD"), Ok)?)?;
     match changes.files.is_empty() {
         true => Changes::since(before_recent_commits()?),
@@ -48,12 +61,6 @@ fn before_recent_commits() -> Result<String, String> {
     let before = format!("--before={}", date.saturating_sub(RECENT));
     let commit = git(&["rev-list", "-1", "--first-parent", &before, "HEAD"])?;
     Ok(if commit.is_empty() { EMPTY_TREE.to_owned() } else { commit })
-}
-
-/// Returns the changes since the default commit of [`since`].
-pub(crate) fn current() -> Result<&'static Changes, String> {
-    static CURRENT: OnceLock<Result<Changes, String>> = OnceLock::new();
-    CURRENT.get_or_init(|| since(None)).as_ref().map_err(Clone::clone)
 }
 
 /// What a step checks. A step is left out if none of it changed.
@@ -77,29 +84,34 @@ pub(crate) fn count_all() {
 }
 
 impl Scope {
-    /// Returns `true` if the current changes may affect the scope.
+    /// Returns `true` if the current changes may affect the scope, or if they are not known.
     pub(crate) fn is_affected(self) -> Result<bool, String> {
-        if COMPLETE.load(Ordering::Relaxed) {
-            return Ok(true);
-        }
-        let files = &current()?.files;
-        // The steps themselves.
-        if files.iter().any(|file| is_at(file, "xtask")) {
-            return Ok(true);
-        }
-        Ok(match self {
-            Self::Everything => true,
+        let check: &dyn Fn(&BTreeSet<String>) -> Result<bool, String> = match self {
+            Self::Everything => return Ok(true),
             Self::Files(paths) => {
-                files.iter().any(|file| paths.iter().any(|path| is_at(file, path)))
+                &|files| Ok(files.iter().any(|file| paths.iter().any(|path| is_at(file, path))))
             }
-            Self::Packages(names) => affects(files, names)?,
-            Self::Wasm => {
+            Self::Packages(names) => &|files| affects(files, names),
+            Self::Wasm => &|files| {
                 let members = workspace::members()?;
                 let packages = members.packages.iter().filter(|package| package.wants_wasm());
                 let names: Vec<&str> = packages.map(|package| package.name.as_str()).collect();
-                affects(files, &names)?
-            }
-        })
+                affects(files, &names)
+            },
+        };
+        // A change of xtask can be a change of the step.
+        do_changes(|files| Ok(files.iter().any(|file| is_at(file, "xtask")) || check(files)?))
+    }
+}
+
+/// Returns `true` if the current changes have a property, if all scopes count as changed, or if git knows no changes, as
+/// outside of a repository.
+fn do_changes(
+    have: impl FnOnce(&BTreeSet<String>) -> Result<bool, String>,
+) -> Result<bool, String> {
+    match current() {
+        Ok(changes) if !COMPLETE.load(Ordering::Relaxed) => have(&changes.files),
+        _ => Ok(true),
     }
 }
 
@@ -112,7 +124,7 @@ fn is_at(file: &str, path: &str) -> bool {
 
 /// Returns `true` if the current changes may affect the package `name` itself, outside of its tests.
 pub(crate) fn affect(name: &str) -> Result<bool, String> {
-    Ok(COMPLETE.load(Ordering::Relaxed) || affects(&current()?.files, &[name])?)
+    do_changes(|files| affects(files, &[name]))
 }
 
 /// Returns `true` if one of the files belongs to the packages `names`, to a package that they use outside of their tests,
@@ -197,6 +209,25 @@ fn is_for_all(file: &str) -> bool {
     is_manifest || file.starts_with(".cargo") || file.starts_with(".config")
 }
 
+/// Returns `count` items at equal distances, or all items if there are fewer. Different commits get different items.
+pub(crate) fn sample<T>(items: Vec<T>, count: usize) -> Vec<T> {
+    let commit = commit("HEAD").unwrap_or_default();
+    let digits = commit.get(..6).and_then(|digits| usize::from_str_radix(digits, 16).ok());
+    part_of(items, count, digits.unwrap_or_default())
+}
+
+/// Returns `count` items at equal distances, or all items if there are fewer. Rotates the items by `offset` before.
+fn part_of<T>(mut items: Vec<T>, count: usize, offset: usize) -> Vec<T> {
+    let all = items.len();
+    if let Some(offset) = offset.checked_rem(all) {
+        items.rotate_left(offset);
+    }
+    // An item is taken whenever the share of the items up to it reaches the next whole number.
+    let share = |index: usize| (index * count.min(all)).checked_div(all).unwrap_or_default();
+    let chosen = (0..).zip(items).filter(|(index, _)| share(index + 1) > share(*index));
+    chosen.map(|(_, item)| item).collect()
+}
+
 /// Runs git in the workspace's root, and returns its standard output.
 fn git(args: &[&str]) -> Result<String, String> {
     let mut command = process::program("git");
@@ -240,9 +271,9 @@ mod tests {
     }
 
     #[test]
-    fn since_fails_for_an_unknown_commit() {
+    fn an_unknown_commit_is_no_base() {
         for base in ["no-such-branch", "crates/neuron-loop", "--all", ""] {
-            let error = since(Some(base)).err().unwrap();
+            let error = compare_with(base).unwrap_err();
             assert_eq!(error, format!("git knows no commit `{base}`"));
         }
     }
@@ -283,5 +314,14 @@ mod tests {
         let files = files().unwrap();
         assert!(files.iter().any(|file| file == "crates/neuron-loop/src/lib.rs"));
         assert!(!files.iter().any(|file| file.starts_with("target/")));
+    }
+
+    #[test]
+    fn a_part_has_equal_distances() {
+        assert_eq!(part_of(vec![0, 1, 2, 3, 4, 5], 3, 0), [1, 3, 5]);
+        assert_eq!(part_of(vec![0, 1, 2, 3, 4, 5], 3, 7), [2, 4, 0]);
+        assert_eq!(part_of(vec![0, 1], 3, 0), [0, 1]);
+        assert!(part_of(vec![0, 1], 0, 0).is_empty());
+        assert!(part_of(Vec::<u8>::new(), 3, 5).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! The build of the workspace that the steps of a tier share, and the packages that it leaves out.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -19,8 +19,9 @@ pub(crate) fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
     Ok(process::programs(&messages, false).collect())
 }
 
-/// Documents the libraries and programs that [`build`] compiled.
+/// Builds what changed, and documents the libraries and programs that [`build`] compiled.
 pub(crate) fn documentation() -> Result<(), String> {
+    build()?;
     driver::document(&workspace::members()?.target_directory.join(PROFILE))
 }
 
@@ -29,14 +30,23 @@ pub(crate) fn documentation() -> Result<(), String> {
 /// All commands select the same packages. With other packages, cargo would select other features for the dependencies
 /// and build them again. Commands that compile need [`PROFILE`] too.
 pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Result<Command, String> {
+    let this = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+    cargo_with(&this, args)
+}
+
+/// Returns the same command as [`cargo`], with another compiler of our packages. Another path makes cargo build them apart
+/// from those of [`build`], with the same libraries of others.
+pub(crate) fn cargo_with<const N: usize>(
+    compiler: &Path,
+    args: [&str; N],
+) -> Result<Command, String> {
     let mut command = process::cargo(args);
     command.args(["--workspace", "--all-features"]);
     for name in excluded()? {
         command.args(["--exclude", name]);
     }
     // As an argument, and not as a variable, which tests would inherit that run cargo.
-    let this = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
-    command.arg("--config").arg(format!("build.rustc-workspace-wrapper={this:?}"));
+    command.arg("--config").arg(format!("build.rustc-workspace-wrapper={compiler:?}"));
     Ok(command)
 }
 

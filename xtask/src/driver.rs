@@ -1,11 +1,11 @@
 //! The compiler of the packages of this workspace, for the build that the steps of a tier share.
 //!
 //! Cargo starts this program in place of rustc, as `xtask /path/to/rustc ARGUMENTS`, for each package of the workspace
-//! (`build.rustc-workspace-wrapper`, see [`cargo`](super::compiler::cargo)). It compiles the crate with clippy's driver, which
-//! is rustc with more lints. So one build gives the lints, the programs of all tests, and what the documentation needs,
-//! where `cargo clippy`, `cargo doc` and `cargo test` would type-check each crate three times.
+//! (`build.rustc-workspace-wrapper`, see [`cargo`](super::compiler::cargo)). It compiles the crate with clippy's driver,
+//! which is rustc with more lints. So one build gives the lints, the programs of all tests, and what the documentation
+//! needs, where `cargo clippy`, `cargo doc` and `cargo test` would type-check each crate three times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,16 @@ use crate::{process, workspace};
 /// Name of the folder with the calls of the compiler, in the folder of a profile.
 const CALLS: &str = "documentation";
 
+/// Extension of the file of a call.
+const NEW: &str = "json";
+
+/// Extension of the file of a call, after the crate was documented.
+const DOCUMENTED: &str = "documented";
+
 /// A successful call of the compiler. rustdoc needs the same arguments and variables.
 #[derive(Serialize, Deserialize)]
 struct Call {
+    rustc: String,
     args: Vec<String>,
     /// The variables that cargo sets for the crate, such as `CARGO_PKG_VERSION` and `OUT_DIR`.
     variables: BTreeMap<String, String>,
@@ -29,12 +36,25 @@ struct Call {
 
 /// Returns `true` if cargo started this program as a compiler. `first` is the first argument.
 pub(crate) fn is_meant(first: &str) -> bool {
-    Path::new(first).file_stem() == Some(OsStr::new("rustc"))
+    let name = Path::new(first).file_name().and_then(OsStr::to_str);
+    name.is_some_and(|name| name.starts_with("rustc"))
 }
 
+/// Name of a copy of this program that compiles the crates with the deliberate faults.
+pub(crate) const WITH_FAULTS: &str = "with-faults";
+
 /// Compiles a crate with clippy's driver. Warnings are errors. `args` are the path of rustc and its arguments.
+///
+/// A program with the name [`WITH_FAULTS`] compiles the sources in its own folder instead, if the folder has the crate.
+/// It does not lint.
 pub(crate) fn compile(args: &[&str]) -> ExitCode {
-    match try_compile(args) {
+    let this = std::env::current_exe().unwrap_or_default();
+    let with_faults = this.parent().filter(|_| this.file_stem() == Some(OsStr::new(WITH_FAULTS)));
+    let result = match with_faults {
+        Some(folder) => compile_in(folder, args),
+        None => try_compile(args),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             eprintln!("error: {reason}");
@@ -43,23 +63,63 @@ pub(crate) fn compile(args: &[&str]) -> ExitCode {
     }
 }
 
+/// Compiles a crate whose source may be in `folder`.
+fn compile_in(folder: &Path, args: &[&str]) -> Result<(), String> {
+    let (rustc, args) = args.split_first().ok_or("the compiler is missing")?;
+    let mut command = Command::new(rustc);
+    for arg in without_optimization(args) {
+        let source = folder.join(arg);
+        match arg.ends_with(".rs") && source.is_file() {
+            true => command.arg(source),
+            false => command.arg(arg),
+        };
+    }
+    run(command, "with rustup")
+}
+
+/// Runs a compiler, which reports its own errors. `source` is where to get it.
+fn run(mut command: Command, source: &str) -> Result<(), String> {
+    let status = command.status().map_err(|error| {
+        let program = command.get_program().display();
+        format!("cannot start {program}: {error}. Install it {source}")
+    })?;
+    if !status.success() {
+        std::process::exit(status.code().unwrap_or(1));
+    }
+    Ok(())
+}
+
 fn try_compile(args: &[&str]) -> Result<(), String> {
     let (rustc, args) = args.split_first().ok_or("the compiler is missing")?;
     let mut command = Command::new(sibling(rustc, "clippy-driver"));
     // The driver takes the path of rustc for its first argument, as in `cargo clippy`.
-    command.arg(rustc).args(args).args(["-D", "warnings"]);
-    let status = command.status().map_err(|error| {
-        let program = command.get_program().display();
-        format!("cannot start {program}: {error}. Install it with `rustup component add clippy`")
-    })?;
-    if !status.success() {
-        // The driver has reported the reason.
-        std::process::exit(status.code().unwrap_or(1));
-    }
+    command.arg(rustc).args(without_optimization(args)).args(["-D", "warnings"]);
+    run(command, "with `rustup component add clippy`")?;
     match file_of(args) {
-        Some(file) => write(&file, args),
+        Some(file) => write(&file, rustc, args),
         None => Ok(()),
     }
+}
+
+/// Returns the arguments of a call that compiles a program of tests without its optimisation level. Other arguments are
+/// returned as they are.
+///
+/// A profile can select levels only for packages. The libraries under test need theirs, because the tests spend their
+/// time there. For the tests themselves, the optimisation takes longer than it saves: for the program of the loop, 90
+/// CPU seconds instead of 40.
+fn without_optimization<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    let is_test = args.contains(&"--test");
+    let mut kept = Vec::with_capacity(args.len());
+    let mut args = args.iter().copied().peekable();
+    while let Some(arg) = args.next() {
+        match arg {
+            "-C" if is_test && args.peek().is_some_and(|next| next.starts_with("opt-level=")) => {
+                args.next();
+            }
+            _ => kept.push(arg),
+        }
+    }
+    kept
 }
 
 /// Returns the path of another program in the folder of rustc. Without a folder, the program is looked up in `PATH`.
@@ -78,16 +138,24 @@ fn file_of(args: &[&str]) -> Option<PathBuf> {
     // Libraries are built in `deps`, and examples, which have no documentation, in `examples`.
     let folder = Path::new(folder);
     let profile = folder.parent().filter(|_| is_documented && folder.ends_with("deps"))?;
-    Some(profile.join(CALLS).join(format!("{name}-{kind}.json")))
+    Some(profile.join(CALLS).join(format!("{name}-{kind}.{NEW}")))
 }
 
-fn write(file: &Path, args: &[&str]) -> Result<(), String> {
+/// Returns `true` if cargo sets the variable for the compiler. Other variables can be secrets.
+fn is_of_crate(key: &str) -> bool {
+    let parts = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
+    let names = ["OUT_DIR", "CARGO", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE"];
+    names.contains(&key) || parts.iter().any(|part| key.starts_with(part))
+}
+
+fn write(file: &Path, rustc: &str, args: &[&str]) -> Result<(), String> {
     let cannot = |error| format!("cannot write {}: {error}", file.display());
-    let is_of_crate =
-        |key: &str| key == "OUT_DIR" || key.starts_with("CARGO_") && key != "CARGO_MAKEFLAGS";
+    let variables = std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
     let call = Call {
+        rustc: rustc.to_owned(),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
-        variables: std::env::vars().filter(|(key, _)| is_of_crate(key)).collect(),
+        variables: variables.filter(|(key, _)| is_of_crate(key)).collect(),
     };
     let json = serde_json::to_string(&call).map_err(|error| error.to_string())?;
     fs::create_dir_all(file.parent().unwrap_or(file)).map_err(cannot)?;
@@ -99,10 +167,21 @@ fn write(file: &Path, args: &[&str]) -> Result<(), String> {
 ///
 /// `profile` is the folder of the profile, such as `target/checked`.
 pub(crate) fn document(profile: &Path) -> Result<(), String> {
-    let output = workspace::members()?.target_directory.join("doc");
-    let calls = fs::read_dir(profile.join(CALLS)).into_iter().flatten().flatten();
-    let mut calls: Vec<PathBuf> = calls.map(|entry| entry.path()).collect();
-    calls.sort();
+    let members = workspace::members()?;
+    let output = members.target_directory.join("doc");
+    let targets = members.packages.iter().flat_map(|package| &package.targets);
+    let crates: BTreeSet<String> =
+        targets.filter(|target| target.doc).map(|target| target.crate_name()).collect();
+    let recorded: Vec<PathBuf> = files(&profile.join(CALLS)).collect();
+    if recorded.is_empty() {
+        let folder = profile.join(CALLS);
+        return Err(format!("the build recorded no call of the compiler in {}", folder.display()));
+    }
+    let calls: Vec<PathBuf> = recorded
+        .into_iter()
+        .filter(|file| file.extension() == Some(OsStr::new(NEW)))
+        .filter(|file| is_documented(file, &crates))
+        .collect();
     let count = calls.len();
     let (calls, failed) = (Mutex::new(calls), Mutex::new(Vec::new()));
     let next = || calls.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -124,42 +203,57 @@ pub(crate) fn document(profile: &Path) -> Result<(), String> {
     }
 }
 
-/// Runs rustdoc with the arguments of a call of the compiler, and then forgets the call.
+/// Returns the files in a folder, in the order of their names.
+fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect::<BTreeSet<_>>().into_iter()
+}
+
+/// Returns `true` if the file is a call for one of the `crates`. The folder can also have calls for crates that were
+/// renamed since, and for crates without documentation.
+fn is_documented(file: &Path, crates: &BTreeSet<String>) -> bool {
+    let stem = file.file_stem().and_then(OsStr::to_str);
+    let name = stem.and_then(|stem| stem.split_once('-'));
+    name.is_some_and(|(name, _)| crates.contains(name))
+}
+
+/// Runs rustdoc with the arguments of a call of the compiler, and then marks the call as documented.
 fn document_one(file: &Path, output: &Path) -> Result<(), String> {
     let cannot = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
     let json = fs::read(file).map_err(|error| cannot(&error))?;
     let call: Call = serde_json::from_slice(&json).map_err(|error| cannot(&error))?;
-    let mut command = process::program(std::env::var_os("RUSTDOC").unwrap_or("rustdoc".into()));
+    let mut command = process::program(sibling(&call.rustc, "rustdoc"));
     command.args(for_rustdoc(&call.args)).arg("--out-dir").arg(output);
     command.args(["-D", "warnings"]).envs(call.variables);
     process::run(command)?;
-    fs::remove_file(file).map_err(|error| cannot(&error))
+    fs::rename(file, file.with_extension(DOCUMENTED)).map_err(|error| cannot(&error))
 }
 
-/// Returns the arguments of rustc that rustdoc has too.
+/// Returns the arguments of rustc that rustdoc has too and needs. `RUSTFLAGS` may have added any other.
 fn for_rustdoc(args: &[String]) -> Vec<&str> {
+    let with_value = ["--crate-name", "--crate-type", "--cfg", "--check-cfg", "--extern", "-L"];
+    let in_one =
+        ["--edition", "--target", "--cap-lints", "--warn", "--allow", "--deny", "--forbid"];
     let mut kept = Vec::new();
-    let mut args = args.iter().map(String::as_str).peekable();
+    let mut args = args.iter().map(String::as_str);
     while let Some(arg) = args.next() {
-        match arg {
-            // The result, and how it is written. The messages are for people here.
-            "-C" | "--emit" | "--out-dir" => {
-                args.next();
-            }
-            _ if ["-C", "--emit=", "--error-format=", "--json=", "--diagnostic-width="]
-                .iter()
-                .any(|start| arg.starts_with(start)) => {}
-            "--crate-type" => {
+        if with_value.contains(&arg) {
+            let value = args.next();
+            kept.extend([arg].into_iter().chain(value));
+            if (arg, value) == ("--crate-type", Some("bin")) {
                 // The items of a program are private.
-                match args.next() {
-                    Some("bin") => kept.extend(["--crate-type", "bin", "--document-private-items"]),
-                    kind => kept.extend([arg].into_iter().chain(kind)),
-                }
+                kept.push("--document-private-items");
             }
-            arg => kept.push(arg),
+        } else if arg.ends_with(".rs") || in_one.iter().any(|name| is_set(name, arg)) {
+            kept.push(arg);
         }
     }
     kept
+}
+
+/// Returns `true` if an argument is the option `name` with a value, such as `--edition=2024`.
+fn is_set(name: &str, arg: &str) -> bool {
+    arg.strip_prefix(name).is_some_and(|value| value.starts_with('='))
 }
 
 #[cfg(test)]
@@ -168,7 +262,8 @@ mod tests {
 
     const CALL: &str = "--crate-name neuron_types --edition=2024 crates/neuron-types/src/lib.rs --error-format=json \
         --json=artifacts --crate-type lib --emit=dep-info,metadata,link -C embed-bitcode=no -Cdebuginfo=0 \
-        --cfg feature=\"a\" --out-dir /t/checked/deps -L dependency=/t/checked/deps --extern serde=/t/libserde.rmeta";
+        --warn=missing_docs --cfg feature=\"a\" --out-dir /t/checked/deps -L dependency=/t/checked/deps \
+        --extern serde=/t/libserde.rmeta -g --remap-path-prefix=/a=/b -l z";
 
     fn args(text: &str) -> Vec<&str> {
         text.split_whitespace().collect()
@@ -176,11 +271,23 @@ mod tests {
 
     #[test]
     fn rustc_is_told_from_commands() {
-        for (first, expected) in
-            [("/toolchain/bin/rustc", true), ("rustc", true), ("test", false), ("faults", false)]
-        {
+        for (first, expected) in [
+            ("/toolchain/bin/rustc", true),
+            ("rustc-1.90", true),
+            ("test", false),
+            ("faults", false),
+        ] {
             assert_eq!(is_meant(first), expected, "{first}");
         }
+    }
+
+    #[test]
+    fn only_tests_lose_their_optimization() {
+        let library = ["--crate-name", "a", "-C", "opt-level=1", "-C", "strip=debuginfo"];
+        assert_eq!(without_optimization(&library), library);
+        let test = [&["--test"], library.as_slice()].concat();
+        let expected = ["--test", "--crate-name", "a", "-C", "strip=debuginfo"];
+        assert_eq!(without_optimization(&test), expected);
     }
 
     #[test]
@@ -202,10 +309,38 @@ mod tests {
     }
 
     #[test]
+    fn variables_that_can_be_secrets_are_not_recorded() {
+        for (key, expected) in [
+            ("CARGO_PKG_VERSION", true),
+            ("CARGO_MANIFEST_DIR", true),
+            ("OUT_DIR", true),
+            ("CARGO_REGISTRY_TOKEN", false),
+            ("CARGO_REGISTRIES_X_TOKEN", false),
+            ("OPENAI_API_KEY", false),
+        ] {
+            assert_eq!(is_of_crate(key), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn calls_for_crates_that_are_gone_are_left_out() {
+        let crates = BTreeSet::from(["neuron_types".to_owned()]);
+        for (name, expected) in [("neuron_types-lib.json", true), ("neuron_old-lib.json", false)] {
+            assert_eq!(is_documented(Path::new(name), &crates), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_build_without_calls_is_an_error() {
+        let error = document(Path::new("/no/such/folder")).unwrap_err();
+        assert!(error.starts_with("the build recorded no call of the compiler"), "{error}");
+    }
+
+    #[test]
     fn rustdoc_gets_the_crate_and_its_dependencies_but_not_its_output() {
         let call: Vec<String> = args(CALL).into_iter().map(str::to_owned).collect();
         let expected = "--crate-name neuron_types --edition=2024 crates/neuron-types/src/lib.rs --crate-type lib \
-            --cfg feature=\"a\" -L dependency=/t/checked/deps --extern serde=/t/libserde.rmeta";
+            --warn=missing_docs --cfg feature=\"a\" -L dependency=/t/checked/deps --extern serde=/t/libserde.rmeta";
         assert_eq!(for_rustdoc(&call), args(expected));
     }
 }

@@ -1,7 +1,7 @@
 //! The command `cargo xtask faults`, which checks that tests of the agent loop find deliberate faults in its source.
 //!
 //! A fault is a comment in the source, above the line that it breaks. The module `source` describes the comments. All
-//! faults are compiled into one copy of the workspace, and an environment variable selects one of them. The model of
+//! faults are compiled into copies of the crates, and an environment variable selects one of them. The model of
 //! the loop, which runs random cases, must then fail. If the model does not cover the faulty code, the comment names
 //! another test that must fail.
 //!
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use self::copy::Copy;
 use self::source::{Fault, Source};
 use crate::compiler::PROFILE;
-use crate::{changes, process, workspace};
+use crate::{budget, changes, compiler, driver, process, workspace};
 
 /// The environment variable that selects a fault by its name.
 const VARIABLE: &str = "NEURON_FAULT";
@@ -34,8 +34,8 @@ const TESTS: &str = "crates/neuron-loop/tests/";
 /// The beginning of the paths of the model in [`TESTS`].
 const MODEL: &str = "it/model";
 
-/// The test target.
-const PROGRAM: &str = "it";
+/// The test target. Its name is unique in the workspace.
+const PROGRAM: &str = "loop";
 
 /// The test of the model.
 const MODEL_TEST: &str = "model::loop_matches_the_reference_under_any_interruption";
@@ -68,7 +68,7 @@ pub(crate) enum Selection<'a> {
     Sample,
 }
 
-/// Compiles all faults into a copy of the source. Runs the test that must fail for each selected fault. Returns an
+/// Compiles all faults into copies of the crates. Runs the test that must fail for each selected fault. Returns an
 /// error if the test succeeds for any of them.
 pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
     let sources = source::read_all()?;
@@ -104,7 +104,12 @@ fn select<'s>(sources: &'s [Source], selection: Selection<'_>) -> Result<Vec<&'s
     match selection {
         Selection::All => Ok(all.map(|(_, fault)| fault).collect()),
         Selection::Named(text) => {
-            Ok(all.map(|(_, fault)| fault).filter(|fault| fault.name.contains(text)).collect())
+            let named = all.map(|(_, fault)| fault).filter(|fault| fault.name.contains(text));
+            let named: Vec<_> = named.collect();
+            match named.is_empty() {
+                true => Err(format!("no fault has `{text}` in its name")),
+                false => Ok(named),
+            }
         }
         Selection::Sample => {
             let files = &changes::current()?.files;
@@ -116,38 +121,19 @@ fn select<'s>(sources: &'s [Source], selection: Selection<'_>) -> Result<Vec<&'s
                 Some(test) => files.contains(&file_of(test)),
             };
             let (affected, others): (Vec<_>, Vec<_>) = all.partition(is_affected);
-            let (count, first) = (affected.len(), offset()?);
-            let mut sample = part_of(affected, SAMPLE, first);
+            let count = affected.len();
+            let mut sample = changes::sample(affected, SAMPLE);
             println!("the change affects {count} faults, of which {} are tried", sample.len());
-            sample.extend(part_of(others, SAMPLE.saturating_sub(sample.len()), first));
+            sample.extend(changes::sample(others, SAMPLE.saturating_sub(sample.len())));
             Ok(sample.into_iter().map(|(_, fault)| fault).collect())
         }
     }
 }
 
-/// Returns the first digits of the commit's hash, so that different commits try different faults.
-fn offset() -> Result<usize, String> {
-    let commit = changes::commit("HEAD")?;
-    let digits = commit.get(..6).and_then(|digits| usize::from_str_radix(digits, 16).ok());
-    Ok(digits.unwrap_or_default())
-}
-
-/// Returns `count` items at equal distances, or all items if there are fewer. Rotates the items by `offset` before.
-fn part_of<T>(mut items: Vec<T>, count: usize, offset: usize) -> Vec<T> {
-    let all = items.len();
-    if let Some(offset) = offset.checked_rem(all) {
-        items.rotate_left(offset);
-    }
-    // An item is taken whenever the share of the items up to it reaches the next whole number.
-    let share = |index: usize| (index * count.min(all)).checked_div(all).unwrap_or_default();
-    let chosen = (0..).zip(items).filter(|(index, _)| share(index + 1) > share(*index));
-    chosen.map(|(_, item)| item).collect()
-}
-
 /// Returns the path of the file that contains a test of `tests/it`.
 fn file_of(test: &str) -> String {
     let module = test.split_once("::").map_or(test, |(module, _)| module);
-    format!("{TESTS}{PROGRAM}/{module}.rs")
+    format!("{TESTS}it/{module}.rs")
 }
 
 impl Fault {
@@ -179,14 +165,16 @@ struct Outcome<'f> {
     error: Option<String>,
 }
 
-/// The test program of a copy of the workspace that contains all faults.
+/// The test program of the loop, whose libraries contain all faults.
 struct Program {
     copy: Copy,
     path: PathBuf,
 }
 
 impl Program {
-    /// Copies the workspace, puts the faults into the copy, and builds the test program.
+    /// Puts the faults into copies of the crates that have some, and builds the test program with them.
+    ///
+    /// The other crates are those of the build that the steps share.
     fn build(sources: &[Source]) -> Result<Self, String> {
         let mut texts = instrument::instrument(sources)?;
         for library in instrument::libraries(&texts) {
@@ -198,18 +186,12 @@ impl Program {
             texts.insert(library, instrument::declare_module(&text));
         }
         let copy = Copy::make(workspace::members()?.target_directory.join("faults"), &texts)?;
-        let mut command = process::cargo(["test", "--quiet", "--offline", "--no-run"]);
-        command.args(["--package", "neuron-loop", "--test", PROGRAM, "--profile", PROFILE]);
-        command.arg("--message-format=json-render-diagnostics");
-        command.current_dir(&copy.folder);
-        command.env("CARGO_TARGET_DIR", copy.folder.join("target"));
-        command.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_INCREMENTAL", "0");
-        let output = command.output().map_err(|error| process::cannot_start(&command, &error))?;
-        if !output.status.success() {
-            let reason = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("the source with all faults does not compile:\n{reason}"));
-        }
-        let path = process::programs(&String::from_utf8_lossy(&output.stdout), true).next();
+        let compiler = copy.folder.join(driver::WITH_FAULTS);
+        let this = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+        fs::copy(&this, &compiler).map_err(|error| format!("{}: {error}", compiler.display()))?;
+        let args = ["test", "--no-run", "--profile", PROFILE, "--test", PROGRAM];
+        let messages = budget::FAULTS.run(compiler::cargo_with(&compiler, args)?)?;
+        let path = process::programs(&messages, true).next();
         let (_, path) = path.ok_or("the build made no test program")?;
         Ok(Self { copy, path })
     }
@@ -339,14 +321,5 @@ mod tests {
         let sources = source::read_all().unwrap();
         let sample = select(&sources, Selection::Sample).unwrap();
         assert_eq!(sample.len(), SAMPLE);
-    }
-
-    #[test]
-    fn a_part_has_equal_distances() {
-        assert_eq!(part_of(vec![0, 1, 2, 3, 4, 5], 3, 0), [1, 3, 5]);
-        assert_eq!(part_of(vec![0, 1, 2, 3, 4, 5], 3, 7), [2, 4, 0]);
-        assert_eq!(part_of(vec![0, 1], 3, 0), [0, 1]);
-        assert!(part_of(vec![0, 1], 0, 0).is_empty());
-        assert!(part_of(Vec::<u8>::new(), 3, 5).is_empty());
     }
 }

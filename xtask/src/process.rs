@@ -49,13 +49,12 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     command
 }
 
-/// `true` if cargo must build without incremental data and debug information.
+/// `true` if cargo must build without incremental data.
 static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
 
-/// Disables incremental data and debug information for all later builds, if the target folder contains no incremental
-/// data yet.
+/// Disables incremental data for all later builds, if the target folder contains none yet.
 ///
-/// A fresh clone, as on CI, is built only once. The data would not be used, and would be half of the target folder.
+/// A fresh clone, as on CI, is built only once. The data would not be used, and would be large.
 pub(crate) fn build_once_in(target: &Path) {
     let kept = fs::read_dir(target.join("checked/incremental")).into_iter().flatten().flatten();
     let is_library = |name: OsString| name.to_string_lossy().starts_with("neuron_types-");

@@ -58,6 +58,8 @@ pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) kind: Vec<String>,
     pub(crate) src_path: PathBuf,
+    /// `false` if `cargo doc` leaves the target out.
+    pub(crate) doc: bool,
     /// `false` if plain `cargo test` does not run the tests of the target.
     #[cfg(test)]
     pub(crate) test: bool,
@@ -172,6 +174,11 @@ impl Package {
 }
 
 impl Target {
+    /// Returns the name of the crate.
+    pub(crate) fn crate_name(&self) -> String {
+        self.name.replace('-', "_")
+    }
+
     /// Returns `true` if the target is of the kind `kind`, such as `example`.
     pub(crate) fn is(&self, kind: &str) -> bool {
         self.kind.iter().any(|own| own == kind)

@@ -1,12 +1,12 @@
-//! A copy of the workspace, in which some files have another text.
+//! Copies of some crates, in which some files have another text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::{changes, process};
 
-/// A copy of the workspace with its own target folder.
+/// A folder with copies of crates.
 pub(super) struct Copy {
     pub(super) folder: PathBuf,
     /// The locked file. Without the lock, two processes could write into the same files.
@@ -14,8 +14,8 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    /// Creates or updates the copy in `folder`. The files in `texts` get these texts. Only files that differ are
-    /// written, so that cargo rebuilds only these.
+    /// Creates or updates the copies in `folder`, of the crates whose files are in `texts`. These files get these texts.
+    /// Only files that differ are written, so that cargo rebuilds only these.
     pub(super) fn make(folder: PathBuf, texts: &BTreeMap<String, String>) -> Result<Self, String> {
         fs::create_dir_all(&folder).map_err(|error| cannot("create", &folder, &error))?;
         let lock = folder.join("lock");
@@ -23,7 +23,16 @@ impl Copy {
             .and_then(|file| file.lock().map(|()| file))
             .map_err(|error| cannot("lock", &lock, &error))?;
         let copy = Self { folder, _lock: lock };
+        let crates: BTreeSet<&str> =
+            texts.keys().filter_map(|file| Some(file.split_once("/src/")?.0)).collect();
+        let is_of_crate = |file: &String| {
+            let is_in = |folder: &&str| {
+                file.strip_prefix(*folder).is_some_and(|rest| rest.starts_with('/'))
+            };
+            crates.iter().any(is_in) && !file.contains("/tests/")
+        };
         let mut files = changes::files()?;
+        files.retain(is_of_crate);
         files.extend(texts.keys().filter(|file| !process::root().join(file).exists()).cloned());
         let listing = copy.folder.join("files.txt");
         let last = fs::read_to_string(&listing).unwrap_or_default();

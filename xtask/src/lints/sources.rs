@@ -32,21 +32,38 @@ fn targets_that_are_not_tested_have_no_unit_tests() {
     let mut problems = Vec::new();
     for package in workspace::members().unwrap().packages {
         for target in package.targets.iter().filter(|target| !target.test) {
-            let is_library = target.is("lib") || target.is("proc-macro");
-            let folder = target.src_path.parent().filter(|_| is_library);
-            let is_of_target = |path: &str| match folder {
-                Some(folder) => process::root().join(path).starts_with(folder),
-                None => target.is("bin") && process::root().join(path) == target.src_path,
-            };
+            let is_in_folder = ["lib", "proc-macro", "bin"].iter().any(|kind| target.is(kind));
+            let Some(folder) = target.src_path.parent().filter(|_| is_in_folder) else { continue };
+            let is_of_target = |path: &str| process::root().join(path).starts_with(folder);
             for (path, text) in files.iter().filter(|(path, _)| is_of_target(path)) {
-                let is_test = |line: &str| matches!(line.trim(), "#[test]" | "#[cfg(test)]");
-                if text.lines().any(is_test) {
+                if text.lines().any(is_test_attribute) {
                     problems.push(format!("{path}: has unit tests that never run"));
                 }
             }
         }
     }
     assert_none(&problems);
+}
+
+/// Returns `true` if a line is an attribute of a test, such as `#[tokio::test]` or `#[cfg(all(test, unix))]`.
+fn is_test_attribute(line: &str) -> bool {
+    let attribute = line.trim().strip_prefix("#[").unwrap_or_default();
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    attribute.split(|c| !is_word(c)).take_while(|word| *word != "reason").any(|word| word == "test")
+}
+
+#[test]
+fn attributes_of_tests_are_recognised() {
+    for (line, expected) in [
+        ("    #[test]", true),
+        ("#[tokio::test(start_paused = true)]", true),
+        ("#[cfg(all(test, unix))]", true),
+        ("#[expect(dead_code, reason = \"a test uses it\")]", false),
+        ("// #[test]", false),
+        ("fn test() {}", false),
+    ] {
+        assert_eq!(is_test_attribute(line), expected, "{line}");
+    }
 }
 
 #[test]
