@@ -104,11 +104,11 @@ impl Options {
     }
 }
 
-/// Returns the parts of the benchmark's name and of the case's name in the program's first argument, which is
-/// `BENCHMARK` or `BENCHMARK/CASE`. A missing part is empty.
+/// Returns the parts of the benchmark's name and of the case's name in the program's first argument that is no option,
+/// which is `BENCHMARK` or `BENCHMARK/CASE`. A missing part is empty.
 #[must_use]
 pub fn selection() -> (String, String) {
-    let first = std::env::args().nth(1).filter(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let first = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     let (benchmark, case) = first.split_once('/').unwrap_or((&first, ""));
     (benchmark.to_owned(), case.to_owned())
 }

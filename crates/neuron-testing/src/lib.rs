@@ -52,7 +52,7 @@
 //!
 //! The test suites for your own provider or session storage are in `neuron-conformance`. The suites for a durable
 //! engine are in `neuron-conformance-durable`.
-
+//!
 //! # Features
 //!
 //! All features are on by default. [`ScriptedProvider`] needs none of them.

@@ -54,7 +54,8 @@
 //!
 //! The macros of `neuron-tool` generate code with the path `::neuron_tool`, and the macros of the umbrella crate
 //! `neuron` with the path `::neuron::tool`. If your crate renames this dependency, for example to `tools`, write `extern
-//! crate tools as neuron_tool;` in the root of your crate, or set the option `crate = tools` of each tool.
+//! crate tools as neuron_tool;` in the root of your crate, or set the option `crate = tools` of each tool. For `neuron`,
+//! this is `extern crate agents as neuron;` or `crate = agents::tool`.
 //!
 //! If your crate gets `neuron-tool` through another crate, set the option `crate = other::neuron_tool`. The generated
 //! code needs no dependency on serde and schemars.

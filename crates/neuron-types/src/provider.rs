@@ -12,8 +12,8 @@ use crate::{
 /// A provider of completions, for example a vendor's API, a local server or scripted responses in a test.
 ///
 /// Implement [`complete_ref`](Self::complete_ref) and [`complete_stream_ref`](Self::complete_stream_ref), which borrow
-/// the request. The agent loop calls only these two methods, with the whole conversation in the request. A provider
-/// that needs an owned request implements [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream)
+/// the request. The agent loop calls only these two methods, through their boxed forms, with the whole conversation in
+/// the request. A provider that needs an owned request implements [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream)
 /// instead. Each model call of a loop then copies the conversation.
 ///
 /// The defaults of `complete` and `complete_ref` call each other. If a provider implements neither, the compiler
@@ -121,7 +121,8 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
     ///
     /// The agent loop and [`ProviderDyn`] call this method. Implement it in a library, and await its future in
     /// `complete_ref`. The code of a call is then compiled once, in the library. The code of an `async fn` is compiled
-    /// again in each program that calls it.
+    /// again in each program that calls it. Do not await it in `complete_ref` without implementing it: the two would call
+    /// each other without an end.
     ///
     /// # Errors
     ///
@@ -276,7 +277,8 @@ impl<'a> ProviderInfo<'a> {
 
 /// A boxed provider of any type, for a choice at run time.
 ///
-/// Each call allocates one boxed future. Requests are not copied. Clones of the box share the provider.
+/// Each call allocates a boxed future, and `complete` and `complete_stream` may allocate a second one in the provider.
+/// Requests are not copied. Clones of the box share the provider.
 ///
 /// # Example
 ///

@@ -18,17 +18,28 @@ include!("../../src/names.rs");
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let Some(name) = std::env::args().nth(1) else {
-        let width = NAMES.iter().map(|name| name.len()).max().unwrap_or_default();
-        for name in NAMES {
-            println!("{name:width$}  {}", about(name)?);
-        }
-        println!("\nRun an example: cargo run -p neuron-examples -- NAME");
+        println!("{}", list()?);
         return Ok(ExitCode::SUCCESS);
     };
     if !NAMES.contains(&name.as_str()) {
         eprintln!("error: there is no example `{name}`: run without a name for the list");
         return Ok(ExitCode::from(2));
     }
+    Ok(run(command().args(std::env::args_os().skip(1)))?)
+}
+
+/// Returns the names of the programs, each with what it shows.
+fn list() -> std::io::Result<String> {
+    let width = NAMES.iter().map(|name| name.len()).max().unwrap_or_default();
+    let mut list = String::new();
+    for name in NAMES {
+        list += &format!("{name:width$}  {}\n", about(name)?);
+    }
+    Ok(list + "\nRun an example: cargo run -p neuron-examples -- NAME")
+}
+
+/// Returns the command that builds the programs, and runs the one whose name is the next argument.
+fn command() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // With the variables that cargo sets for this program, some build scripts would run again.
     for (key, _) in std::env::vars_os() {
@@ -38,7 +49,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
     }
     command.args(["run", "--manifest-path", &format!("{PACKAGE}/Cargo.toml"), "--"]);
-    Ok(run(command.args(std::env::args_os().skip(1)))?)
+    command
 }
 
 /// Returns the sentence that says what a program shows: the first paragraph of its documentation.
@@ -58,4 +69,26 @@ fn run(command: &mut Command) -> std::io::Result<ExitCode> {
 fn run(command: &mut Command) -> std::io::Result<ExitCode> {
     let code = command.status()?.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_says_what_each_program_shows() {
+        let list = list().unwrap();
+        assert_eq!(list.lines().count(), NAMES.len() + 2);
+        for line in list.lines().take(NAMES.len()) {
+            let (name, about) = line.split_once(' ').unwrap();
+            assert!(NAMES.contains(&name) && about.trim().ends_with('.'), "{line}");
+        }
+    }
+
+    #[test]
+    fn programs_are_those_of_the_package() {
+        assert!(std::fs::read_to_string(format!("{PACKAGE}/Cargo.toml")).is_ok());
+        let arguments: Vec<_> = command().get_args().map(ToOwned::to_owned).collect();
+        assert_eq!(arguments.last().unwrap(), "--");
+    }
 }

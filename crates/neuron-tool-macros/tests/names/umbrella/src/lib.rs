@@ -1,9 +1,12 @@
 //! Tools in a crate that depends only on the renamed umbrella crate.
 
+// The name in the code that the macros generate. The tool `Negate` uses the option instead.
+extern crate agents as neuron;
+
 use agents::prelude::*;
 
 /// Adds two numbers
-#[neuron_tool(crate = agents::tool)]
+#[neuron_tool]
 pub async fn add(a: i64, ctx: &ToolContext, b: i64) -> Result<i64, ToolError> {
     if ctx.cancellation_token.is_cancelled() { Ok(0) } else { Ok(a + b) }
 }
@@ -50,7 +53,7 @@ mod tests {
 
     /// The tool is of a crate that renames `neuron-tool`.
     #[tokio::test]
-    async fn macro_finds_the_renamed_crate() {
+    async fn macro_uses_the_renamed_crate() {
         let mut registry = ToolRegistry::new();
         neuron_tool_macros_renamed::register(&mut registry);
         let input = r#"{ "a": 1 }"#.parse().unwrap();
