@@ -27,11 +27,17 @@ pub(crate) const FAULTS: Share = Share { step: "faults", crates: 200, programs: 
 /// The benchmarks, which run once, and the server of a benchmark.
 pub(crate) const BENCHES: Share = Share { step: "benches", crates: 720, programs: 2 };
 
+/// The program of the vendors' clients, with the examples.
+pub(crate) const SDKS: Share = Share { step: "sdks", crates: 720, programs: 6 };
+
 /// A library with one of its features.
 pub(crate) const FEATURE: Share = Share { step: "features", crates: 500, programs: 0 };
 
 /// The packages for wasm32.
 pub(crate) const WASM: Share = Share { step: "wasm", crates: 320, programs: 0 };
+
+/// The tests that run the module for wasm32.
+pub(crate) const NODE: Share = Share { step: "wasm under Node.js", crates: 720, programs: 1 };
 
 impl Share {
     /// Runs a cargo command that compiles, and returns its messages. The command needs

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use neuron_testkit::fetch::{Packages, Program};
 
-use crate::{compiler, prerequisites, process, workspace};
+use crate::{budget, compiler, prerequisites, process, workspace};
 
 const VENDORS: [&str; 5] = ["anthropic", "openai", "gemini", "bedrock", "ollama"];
 
@@ -143,8 +143,8 @@ fn build() -> Result<PathBuf, String> {
     let mut command =
         compiler::cargo(["build", "--bin", "neuron-e2e", "--profile", compiler::PROFILE])?;
     // With the examples, cargo selects the features of the shared build.
-    command.args(["--examples", "--message-format=json-render-diagnostics"]);
-    let messages = process::capture(command)?;
+    command.arg("--examples");
+    let messages = budget::SDKS.run(command)?;
     let program = process::programs(&messages, false).find(|(file, _)| *file == source);
     program.map(|(_, program)| program).ok_or_else(|| "the build made no neuron-e2e".to_owned())
 }

@@ -34,8 +34,11 @@ impl Step {
 const DENY: Step =
     step("deny", deny).checks(Scope::Files(&["Cargo.lock", "Cargo.toml", "deny.toml"]));
 const WASM: Step = step("wasm", wasm::check).checks(Scope::Wasm);
-const BOOK: Step = step("book", || book::build().map(drop));
 const SDKS: Step = step("sdks", sdks::check).checks(Scope::Packages(&["neuron-e2e"]));
+
+/// The compiler's errors about wrong uses of the macros.
+const MACROS: Step = step("macros", || nextest::run("macros", &Filter::All, &[]))
+    .checks(Scope::Packages(&["neuron-tool"]));
 
 /// The steps of `cargo xtask test`, which every change must pass. Cheap steps come first. The tests come last, so that
 /// their summary is at the end of the output.
@@ -47,11 +50,12 @@ const TEST: &[Step] = &[
     step("features", || features(&sample_of_libraries()?)),
     WASM,
     step("examples", examples::run),
-    BOOK,
+    step("book", || book::build().map(drop)),
     SDKS,
     step("faults", || faults::check(Selection::Sample)),
     step("doctests", doctests),
     step("benches", benches),
+    MACROS,
     step("tests", || nextest::run("default", &Filter::All, &[])),
 ];
 
@@ -60,8 +64,8 @@ const NIGHTLY: &[Step] = &[
     step("fetch", fetch::for_tests),
     DENY,
     WASM,
-    BOOK,
     SDKS,
+    MACROS,
     step("features", || features(&libraries()?)),
     step("packages", packages::check),
     step("semver", semver),

@@ -48,7 +48,11 @@ pub(crate) fn check() -> Result<(), String> {
 
 /// Runs the tests of `neuron-wasm` with the built module.
 fn test(module: &Path) -> Result<(), String> {
-    let mut tests = compiler::cargo(["test", "--test", "node", "--profile", compiler::PROFILE])?;
+    let args = ["test", "--test", "node", "--profile", compiler::PROFILE];
+    let mut build = compiler::cargo(args)?;
+    build.arg("--no-run");
+    budget::NODE.run(build)?;
+    let mut tests = compiler::cargo(args)?;
     tests.env("NEURON_WASM", module);
     process::run(tests)
 }

@@ -1,4 +1,4 @@
-//! Compile tests. The programs in `pass` must compile and run. The programs in `fail` must be rejected with the errors
+//! Compile tests, which the step `macros` of `cargo xtask test` runs. The programs in `pass` must compile and run. The programs in `fail` must be rejected with the errors
 //! in their `.stderr` files. To update these files, run `TRYBUILD=overwrite cargo test -p neuron-tool-macros --test it
 //! compile::`.
 
