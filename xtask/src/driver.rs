@@ -28,10 +28,16 @@ const DOCUMENTED: &str = "documented";
 /// A successful call of the compiler. rustdoc needs the same arguments and variables.
 #[derive(Serialize, Deserialize)]
 struct Call {
+    /// A call that an older version of this program recorded has the default compiler's name.
+    #[serde(default = "default_compiler")]
     rustc: String,
     args: Vec<String>,
     /// The variables that cargo sets for the crate, such as `CARGO_PKG_VERSION` and `OUT_DIR`.
     variables: BTreeMap<String, String>,
+}
+
+fn default_compiler() -> String {
+    "rustc".to_owned()
 }
 
 /// Returns `true` if cargo started this program as a compiler. `first` is the first argument.
@@ -328,6 +334,12 @@ mod tests {
         for (name, expected) in [("neuron_types-lib.json", true), ("neuron_old-lib.json", false)] {
             assert_eq!(is_documented(Path::new(name), &crates), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn calls_of_an_older_version_are_read() {
+        let call: Call = serde_json::from_str(r#"{"args":["a.rs"],"variables":{}}"#).unwrap();
+        assert_eq!(sibling(&call.rustc, "rustdoc"), Path::new("rustdoc"));
     }
 
     #[test]
