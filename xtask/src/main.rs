@@ -33,8 +33,8 @@ usage: cargo xtask <command>
 
 tiers:
   quick [BASE]  formatting, lints, and the tests of the packages that changed since the commit BASE
-                and of their dependents. The default is the commit where the branch left its
-                upstream. If nothing changed since then, the commits of the last 12 hours count.
+                and of their dependents. The default is the commit where the branch left the
+                main branch. If nothing changed since then, the commits of the last 12 hours count.
   test [STEP]   everything that a change has to pass, as on CI, or one step of it. Steps are left
                 out if nothing that they check changed; `test --all` runs them too.
   nightly [STEP]
