@@ -1,6 +1,7 @@
 //! Limits the number of crates that a user of a package must build.
 
 use super::{assert_none, tree};
+use crate::workspace;
 
 /// Maximum number of crates, including the package itself, for each package with its default features.
 const PACKAGES: [(&str, usize); 9] = [
@@ -64,6 +65,27 @@ fn signatures_of_aws_need_few_crates_and_no_second_cryptography() {
     check(&[(package, 158)], |_| crates.len());
     // The default of AWS's SDK. It needs more build tools than ring.
     assert!(!crates.iter().any(|line| line.starts_with("aws-lc-")));
+}
+
+/// Checks that each crate of a build without the packages that are built on request has the same features in a build with
+/// them. Otherwise each change from one build to the other would compile hundreds of crates again. `neuron-tests` selects
+/// the features that differ.
+#[test]
+fn builds_with_and_without_packages_on_request_share_their_crates() {
+    let packages = workspace::members().unwrap().packages;
+    let on_request: Vec<String> = packages
+        .into_iter()
+        .filter(|package| package.is_built_on_request())
+        .flat_map(|package| ["--exclude".to_owned(), package.name])
+        .collect();
+    assert!(!on_request.is_empty());
+    let common =
+        ["--workspace", "--all-features", "--edges", "normal,build,dev", "--format", "{p}: {f}"];
+    let all = tree(&[], &common);
+    let without: Vec<&str> =
+        common.into_iter().chain(on_request.iter().map(String::as_str)).collect();
+    let only_without: Vec<String> = tree(&[], &without).difference(&all).cloned().collect();
+    assert_none(&only_without);
 }
 
 /// Panics if `count` returns more than the limit for one of the names.
