@@ -5,6 +5,8 @@ mod cache;
 mod deferred;
 mod limits;
 mod log;
+#[cfg(feature = "macros")]
+pub mod macros;
 mod outputs;
 mod panics;
 mod permissions;
