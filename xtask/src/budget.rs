@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use crate::process;
 
+/// The argument with which cargo prints the messages that [`Share::check`] reads.
+pub(crate) const MESSAGES_AS_JSON: &str = "--message-format=json-render-diagnostics";
+
 /// The share of a step.
 pub(crate) struct Share {
     step: &'static str,
@@ -40,10 +43,9 @@ pub(crate) const WASM: Share = Share { step: "wasm", crates: 320, programs: 0 };
 pub(crate) const NODE: Share = Share { step: "wasm under Node.js", crates: 720, programs: 1 };
 
 impl Share {
-    /// Runs a cargo command that compiles, and returns its messages. The command needs
-    /// `--message-format=json-render-diagnostics`.
+    /// Runs a cargo command that compiles, and returns its messages.
     pub(crate) fn run(&self, mut command: Command) -> Result<String, String> {
-        command.arg("--message-format=json-render-diagnostics");
+        command.arg(MESSAGES_AS_JSON);
         let messages = process::capture(command)?;
         self.check(&messages)?;
         Ok(messages)
@@ -51,7 +53,7 @@ impl Share {
 
     /// Returns an error if a build took more than its share. `messages` is its output. Crates that were compiled before
     /// count too.
-    fn check(&self, messages: &str) -> Result<(), String> {
+    pub(crate) fn check(&self, messages: &str) -> Result<(), String> {
         let (mut crates, mut programs) = (0, 0);
         for line in messages.lines() {
             let Ok(message) = serde_json::from_str::<Value>(line) else { continue };

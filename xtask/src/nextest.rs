@@ -29,9 +29,9 @@ pub(crate) fn run(
     command.args(["--profile", profile]).envs(variables.iter().copied());
     // With `--lib`, cargo would link a test program for each library, also with `test = false` in its manifest.
     command.arg("--tests");
-    // Many tests only wait for servers and time limits, so two tests run per core.
+    // Many tests only wait for servers and time limits, so three tests run per core.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    command.args(["--test-threads", &(2 * cores).to_string()]);
+    command.args(["--test-threads", &(3 * cores).to_string()]);
     if let Filter::DependentsOf(packages) = filter {
         // The lints over the whole workspace are tests of xtask, so they always run.
         let mut set = "package(=xtask)".to_owned();

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -90,6 +90,47 @@ pub(crate) fn capture(mut command: Command) -> Result<String, String> {
         .map_err(|_| format!("`{}` printed something other than UTF-8", display(&command)))
 }
 
+/// A program that runs beside this one, without input. It is killed if this value is dropped before it ended.
+pub(crate) struct Background {
+    command: String,
+    child: Child,
+    output: PathBuf,
+    messages: PathBuf,
+}
+
+impl Background {
+    /// Starts a program. Its standard output and standard error are written to files in `folder`.
+    pub(crate) fn start(mut command: Command, folder: &Path) -> Result<Self, String> {
+        let cannot = |error| format!("cannot write in {}: {error}", folder.display());
+        let [output, messages] = ["output.txt", "messages.txt"].map(|name| folder.join(name));
+        fs::create_dir_all(folder).map_err(cannot)?;
+        command.stdin(Stdio::null()).stdout(File::create(&output).map_err(cannot)?);
+        command.stderr(File::create(&messages).map_err(cannot)?);
+        let child = command.spawn().map_err(|error| cannot_start(&command, &error))?;
+        Ok(Self { command: display(&command), child, output, messages })
+    }
+
+    /// Waits for the end of the program, copies its standard error to ours, and returns its standard output. Returns an
+    /// error if the program failed.
+    pub(crate) fn finish(mut self) -> Result<String, String> {
+        let cannot = |error| format!("cannot wait for `{}`: {error}", self.command);
+        let status = self.child.wait().map_err(cannot)?;
+        eprint!("{}", String::from_utf8_lossy(&fs::read(&self.messages).map_err(cannot)?));
+        match status.success() {
+            true => fs::read_to_string(&self.output).map_err(cannot),
+            false => Err(format!("`{}` ended with {status}", self.command)),
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // The errors are ignored, because the program may have ended by itself.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
 /// Returns the programs that a build created, as pairs of source file and program. `output` is the output of cargo with
 /// `--message-format=json-render-diagnostics`.
 ///
@@ -153,6 +194,28 @@ pub(crate) fn run_within(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn background(script: &str, name: &str) -> Background {
+        let folder = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
+        let mut command = program("sh");
+        command.args(["-c", script]);
+        Background::start(command, &folder).unwrap()
+    }
+
+    #[test]
+    fn a_program_in_the_background_returns_its_output_or_its_status() {
+        let success = background("echo a; echo b >&2", "success");
+        assert_eq!(success.finish(), Ok("a\n".to_owned()));
+        let failure = background("echo a; exit 3", "failure");
+        assert!(failure.finish().unwrap_err().ends_with("ended with exit status: 3"));
+    }
+
+    #[test]
+    fn a_program_in_the_background_is_killed_when_it_is_dropped() {
+        let start = Instant::now();
+        drop(background("exec sleep 60", "dropped"));
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
 
     #[test]
     fn programs_are_found_among_the_messages_of_a_build() {

@@ -19,21 +19,27 @@ struct Step {
     run: fn() -> Result<(), String>,
     /// The step is left out if nothing of this changed.
     scope: Scope,
+    /// Starts a part of the step that runs beside other steps. Called after the step `build`.
+    start: Option<fn() -> Result<(), String>>,
 }
 
 const fn step(name: &'static str, run: fn() -> Result<(), String>) -> Step {
-    Step { name, run, scope: Scope::Everything }
+    Step { name, run, scope: Scope::Everything, start: None }
 }
 
 impl Step {
     const fn checks(self, scope: Scope) -> Self {
         Self { scope, ..self }
     }
+
+    const fn starts(self, start: fn() -> Result<(), String>) -> Self {
+        Self { start: Some(start), ..self }
+    }
 }
 
 const DENY: Step =
     step("deny", deny).checks(Scope::Files(&["Cargo.lock", "Cargo.toml", "deny.toml"]));
-const WASM: Step = step("wasm", wasm::check).checks(Scope::Wasm);
+const WASM: Step = step("wasm", wasm::check).checks(Scope::Wasm).starts(wasm::start);
 const SDKS: Step = step("sdks", sdks::check).checks(Scope::Packages(&["neuron-e2e"]));
 
 /// The compiler's errors about wrong uses of the macros.
@@ -48,13 +54,13 @@ const TEST: &[Step] = &[
     step("docs", compiler::documentation),
     DENY,
     step("features", || features(&sample_of_libraries()?)),
-    WASM,
     step("examples", examples::run),
     step("book", || book::build().map(drop)),
     SDKS,
-    step("faults", || faults::check(Selection::Sample)),
     step("doctests", doctests),
     step("benches", benches),
+    WASM,
+    step("faults", || faults::check(Selection::Sample)),
     MACROS,
     step("tests", || nextest::run("default", &Filter::All, &[])),
 ];
@@ -134,6 +140,12 @@ pub(crate) fn quick(base: Option<&str>) -> Result<(), String> {
 
 /// Runs steps in order until a step fails. An unknown step is a usage error.
 fn run(tier: &str, all: &[Step], selected: Steps<'_>) -> ExitCode {
+    let result = run_in_order(tier, all, selected);
+    wasm::stop();
+    result
+}
+
+fn run_in_order(tier: &str, all: &[Step], selected: Steps<'_>) -> ExitCode {
     if let Steps::Named(only) = selected
         && !all.iter().any(|step| step.name == only)
     {
@@ -156,7 +168,10 @@ fn run(tier: &str, all: &[Step], selected: Steps<'_>) -> ExitCode {
         let result = match is_meant {
             Ok(true) => {
                 println!("== {name}");
-                (step.run)()
+                (step.run)().and_then(|()| match (name, selected) {
+                    ("build", Steps::Affected | Steps::All) => start(all),
+                    _ => Ok(()),
+                })
             }
             Ok(false) => {
                 if let Steps::Affected = selected {
@@ -176,6 +191,18 @@ fn run(tier: &str, all: &[Step], selected: Steps<'_>) -> ExitCode {
     }
     println!("{tier}: passed in {:.0} s: {}", total.elapsed().as_secs_f64(), times.join(", "));
     ExitCode::SUCCESS
+}
+
+/// Starts the parts of the steps that run beside other steps.
+fn start(steps: &[Step]) -> Result<(), String> {
+    for step in steps {
+        if let Some(start) = step.start
+            && step.scope.is_affected()?
+        {
+            start()?;
+        }
+    }
+    Ok(())
 }
 
 /// Downloads what the steps `wasm` and `sdks` need, if they will run.

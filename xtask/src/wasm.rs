@@ -6,7 +6,9 @@ mod debian;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
+use crate::process::Background;
 use crate::{budget, compiler, prerequisites, process, workspace};
 
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -14,36 +16,52 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// Minimum version of Node.js. Older versions have no `fetch`.
 const NODE: &str = "18";
 
+/// The build of the packages, while it runs beside other steps.
+static BUILD: Mutex<Option<Background>> = Mutex::new(None);
+
+fn started() -> Option<Background> {
+    BUILD.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// Starts to build the packages beside other steps, which leave a core idle most of the time. [`check`] waits for the end
+/// of the build. Does nothing if a prerequisite is missing.
+pub(crate) fn start() -> Result<(), String> {
+    if let Ok(mut command) = command() {
+        command.arg(budget::MESSAGES_AS_JSON);
+        let build = Background::start(command, &directory()?)?;
+        *BUILD.lock().unwrap_or_else(PoisonError::into_inner) = Some(build);
+    }
+    Ok(())
+}
+
+/// Ends a build that [`start`] started and that [`check`] does not need any more.
+pub(crate) fn stop() {
+    drop(started());
+}
+
 /// Builds all packages whose manifest has `[package.metadata.neuron] wasm = true`, with their default features. Then
 /// runs the tests of `neuron-wasm`, which has all features that work on wasm32.
 ///
 /// If a prerequisite is missing, prints a message and returns `Ok`. With the environment variable `CI=true`, a missing
 /// prerequisite is an error.
 pub(crate) fn check() -> Result<(), String> {
-    let metadata = workspace::members()?;
-    let packages: Vec<&str> = metadata
-        .packages
-        .iter()
-        .filter(|package| package.wants_wasm())
-        .map(|package| package.name.as_str())
-        .collect();
-    if packages.is_empty() {
-        return prerequisites::not_checked(
-            "wasm32",
-            "no package sets `wasm = true` in [package.metadata.neuron]",
-        );
+    match started() {
+        Some(build) => budget::WASM.check(&build.finish()?)?,
+        None => match command() {
+            Ok(command) => drop(budget::WASM.run(command)?),
+            Err(reason) => return prerequisites::not_checked("wasm32", &reason),
+        },
     }
-    let target_directory = metadata.target_directory.join("wasm");
-    let mut command = match command(&metadata.target_directory, &target_directory) {
-        Ok(command) => command,
-        Err(reason) => return prerequisites::not_checked("wasm32", &reason),
-    };
-    command.args(packages.iter().flat_map(|package| ["-p", package]));
-    budget::WASM.run(command)?;
     match node() {
-        Ok(()) => test(&target_directory.join(TARGET).join("debug/neuron_wasm.wasm")),
+        Ok(()) => test(&directory()?.join(TARGET).join("debug/neuron_wasm.wasm")),
         Err(reason) => prerequisites::not_checked("wasm32 under Node.js", &reason),
     }
+}
+
+/// Returns the folder of the build. It is a separate folder, because the other compiler version would invalidate the
+/// usual build.
+fn directory() -> Result<PathBuf, String> {
+    Ok(workspace::members()?.target_directory.join("wasm"))
 }
 
 /// Runs the tests of `neuron-wasm` with the built module.
@@ -77,17 +95,27 @@ pub(crate) fn fetch() -> Result<(), String> {
     }
 }
 
-/// Returns a `cargo build` command for wasm32, to which the caller adds the packages. Returns an error if this machine
-/// has no suitable compiler or linker.
-fn command(target_directory: &Path, build_directory: &Path) -> Result<Command, String> {
+/// Returns the command that builds the packages. Returns an error if there is none, or if this machine has no suitable
+/// compiler or linker.
+fn command() -> Result<Command, String> {
+    let metadata = workspace::members()?;
+    let packages: Vec<&str> = metadata
+        .packages
+        .iter()
+        .filter(|package| package.wants_wasm())
+        .map(|package| package.name.as_str())
+        .collect();
+    if packages.is_empty() {
+        return Err("no package sets `wasm = true` in [package.metadata.neuron]".to_owned());
+    }
     let mut command = process::cargo(["build", "--target", TARGET]);
-    // The build has a separate folder, because the other compiler version would invalidate the usual build. Node.js
-    // shows no lines of Rust, so the module needs no debug information.
-    command.env("CARGO_TARGET_DIR", build_directory).env("CARGO_PROFILE_DEV_DEBUG", "false");
+    command.args(packages.iter().flat_map(|package| ["-p", package]));
+    // Node.js shows no lines of Rust, so the module needs no debug information.
+    command.env("CARGO_TARGET_DIR", directory()?).env("CARGO_PROFILE_DEV_DEBUG", "false");
     // Clippy does not see the code for wasm32.
     command.env("RUSTFLAGS", "-D warnings");
     if !has_installed_target() {
-        let rustc = debian::rustc(target_directory)?;
+        let rustc = debian::rustc(&metadata.target_directory)?;
         // `build-std` is unstable. `RUSTC_BOOTSTRAP` enables unstable features in a stable compiler.
         command.arg("-Zbuild-std=std,panic_abort").env("RUSTC_BOOTSTRAP", "1").env("RUSTC", rustc);
         // Debian's compiler has no linker for wasm32.
