@@ -169,7 +169,7 @@ fn run_in_order(tier: &str, all: &[Step], selected: Steps<'_>) -> ExitCode {
             Ok(true) => {
                 println!("== {name}");
                 (step.run)().and_then(|()| match (name, selected) {
-                    ("build", Steps::Affected | Steps::All) => start(all),
+                    ("build", Steps::Affected | Steps::All) => start_beside(all),
                     _ => Ok(()),
                 })
             }
@@ -194,7 +194,7 @@ fn run_in_order(tier: &str, all: &[Step], selected: Steps<'_>) -> ExitCode {
 }
 
 /// Starts the parts of the steps that run beside other steps.
-fn start(steps: &[Step]) -> Result<(), String> {
+fn start_beside(steps: &[Step]) -> Result<(), String> {
     for step in steps {
         if let Some(start) = step.start
             && step.scope.is_affected()?
