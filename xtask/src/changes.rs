@@ -257,7 +257,7 @@ mod tests {
         check(&["xtask/src/main.rs", "e2e/answers.py"], named(&["neuron-e2e", "xtask"]));
         check(&["fuzz/properties/src/lib.rs"], named(&["neuron-fuzz-properties"]));
         check(
-            &["crates/neuron-tool/tests/names/renamed/src/lib.rs"],
+            &["crates/neuron-tool-macros/tests/packages/renamed/src/lib.rs"],
             named(&["neuron-tool-macros-renamed"]),
         );
     }

@@ -44,7 +44,7 @@ const SDKS: Step = step("sdks", sdks::check).checks(Scope::Packages(&["neuron-e2
 
 /// The compiler's errors about wrong uses of the macros.
 const MACROS: Step = step("macros", || nextest::run("macros", &Filter::All, &[]))
-    .checks(Scope::Packages(&["neuron-tool"]));
+    .checks(Scope::Packages(&["neuron-tool", "neuron-tool-macros-direct"]));
 
 /// The steps of `cargo xtask test`, which every change must pass. Cheap steps come first. The tests come last, so that
 /// their summary is at the end of the output.

@@ -39,7 +39,7 @@ const ARROWS: &str = "
 ";
 
 /// Packages that may depend on every package. Only packages in this list may depend on them.
-const OUTSIDE: [&str; 12] = [
+const OUTSIDE: [&str; 13] = [
     "neuron",
     "neuron-benches",
     "neuron-e2e",
@@ -49,6 +49,7 @@ const OUTSIDE: [&str; 12] = [
     "neuron-template-terminal-agent",
     "neuron-template-web-service",
     "neuron-tests",
+    "neuron-tool-macros-direct",
     "neuron-tool-macros-renamed",
     "neuron-tool-macros-umbrella",
     "neuron-wasm",

@@ -5,8 +5,6 @@ mod cache;
 mod deferred;
 mod limits;
 mod log;
-#[cfg(feature = "macros")]
-pub mod macros;
 mod outputs;
 mod panics;
 mod permissions;

@@ -447,7 +447,7 @@ mod found {
 }
 
 /// Somewhere else
-#[neuron_tool(crate = crate::macros::function::found::tools)]
+#[neuron_tool(crate = crate::function::found::tools)]
 async fn elsewhere(number: u8) -> Result<u8, ToolError> {
     Ok(number)
 }

@@ -1,6 +1,6 @@
 //! Compile tests, which the step `macros` of `cargo xtask test` runs. The programs in `pass` must compile and run. The
 //! programs in `fail` must be rejected with the errors in their `.stderr` files. To update these files, run
-//! `TRYBUILD=overwrite cargo test -p neuron-tool --test it compile::`.
+//! `TRYBUILD=overwrite cargo test -p neuron-tool-macros-direct compile::`.
 
 use std::process::Command;
 
@@ -10,10 +10,10 @@ const PINNED: &str = "rustc 1.95.";
 #[test]
 fn programs_compile_or_fail_with_the_expected_errors() {
     let programs = trybuild::TestCases::new();
-    programs.pass("tests/macros/pass/*.rs");
+    programs.pass("tests/pass/*.rs");
     let compiler = compiler();
     if compiler.starts_with(PINNED) {
-        programs.compile_fail("tests/macros/fail/*.rs");
+        programs.compile_fail("tests/fail/*.rs");
     } else {
         println!("the words of errors are not checked: this is {compiler}, they are {PINNED}x's");
     }
