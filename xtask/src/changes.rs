@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::nextest::Filter;
 use crate::process;
-use crate::workspace::{self, Metadata};
+use crate::workspace::{self, Metadata, Package};
 
 /// The files that differ from the commit `base`.
 pub(crate) struct Changes {
@@ -34,8 +34,9 @@ pub(crate) fn compare_with(base: &str) -> Result<(), String> {
 
 /// Returns the changes since the commit of [`compare_with`].
 ///
-/// By default, this is the commit at which the branch left the main branch. If nothing changed since that commit, as on
-/// CI after a push, the changes are the commits of the last twelve hours before `HEAD`.
+/// By default, this is the commit at which the branch left the main branch of `origin`. If that branch is not known, or if
+/// nothing changed since that commit, as on CI after a push, the changes are the commits of the last twelve hours before
+/// `HEAD`.
 pub(crate) fn current() -> Result<&'static Changes, String> {
     static CURRENT: OnceLock<Result<Changes, String>> = OnceLock::new();
     let find = || BASE.get().map_or_else(since_branching, |base| Changes::since(base.clone()));
@@ -43,13 +44,13 @@ pub(crate) fn current() -> Result<&'static Changes, String> {
 }
 
 fn since_branching() -> Result<Changes, String> {
-    // The upstream of a branch that was pushed is often its own copy, which has the branch's changes too.
-    let merge_base = |upstream: &&str| git(&["merge-base", "HEAD", upstream]).ok();
-    let left = ["origin/HEAD", "@{upstream}"].iter().find_map(merge_base);
-    let changes = Changes::since(left.map_or_else(|| commit("HEAD"), Ok)?)?;
-    match changes.files.is_empty() {
-        true => Changes::since(before_recent_commits()?),
-        false => Ok(changes),
+    // Not `@{upstream}`: for a branch that was pushed, it is the branch's own copy, which has the changes too.
+    let merge_base = |main: &str| git(&["merge-base", "HEAD", main]).ok();
+    let left = ["origin/HEAD", "origin/main", "origin/master"].into_iter().find_map(merge_base);
+    let changes = left.map(Changes::since).transpose()?;
+    match changes.filter(|changes| !changes.files.is_empty()) {
+        Some(changes) => Ok(changes),
+        None => Changes::since(before_recent_commits()?),
     }
 }
 
@@ -95,12 +96,14 @@ impl Scope {
             Self::Wasm => &|files| {
                 let members = workspace::members()?;
                 let packages = members.packages.iter().filter(|package| package.wants_wasm());
-                let names: Vec<&str> = packages.map(|package| package.name.as_str()).collect();
+                let names = packages.map(|package| package.name.as_str());
+                // Only this step compiles the test of `neuron-wasm`, which needs `neuron-testing`.
+                let names: Vec<&str> = names.chain(["neuron-testing"]).collect();
                 affects(files, &names)
             },
         };
-        // A change of xtask can be a change of the step.
-        do_changes(|files| Ok(files.iter().any(|file| is_at(file, "xtask")) || check(files)?))
+        // A change of xtask, or of the downloads, can be a change of the step.
+        do_changes(|files| Ok(affects(files, &["xtask"])? || check(files)?))
     }
 }
 
@@ -122,9 +125,15 @@ fn is_at(file: &str, path: &str) -> bool {
         || file.strip_suffix(path).is_some_and(|folder| folder.ends_with('/'))
 }
 
-/// Returns `true` if the current changes may affect the package `name` itself, outside of its tests.
-pub(crate) fn affect(name: &str) -> Result<bool, String> {
-    do_changes(|files| affects(files, &[name]))
+/// Returns `true` if the current changes may affect the package or its tests.
+pub(crate) fn affect(package: &Package) -> Result<bool, String> {
+    do_changes(|files| affects(files, &with_tests(package)))
+}
+
+/// Returns the name of the package, and the names of the packages of this workspace that only its tests use.
+fn with_tests(package: &Package) -> Vec<&str> {
+    let ours = package.dependencies.iter().filter(|entry| entry.path.is_some());
+    ours.map(|entry| entry.name.as_str()).chain([package.name.as_str()]).collect()
 }
 
 /// Returns `true` if one of the files belongs to the packages `names`, to a package that they use outside of their tests,
@@ -181,23 +190,28 @@ fn list(args: &[&str]) -> Result<Vec<String>, String> {
 /// The result is all packages if one of the files may affect every package. Other files outside of all packages count
 /// only if a test reads them.
 pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
-    let mut packages = BTreeSet::new();
-    for file in files {
-        let path = process::root().join(file);
-        let holder = members
-            .packages
-            .iter()
-            .filter(|package| path.starts_with(package.folder()))
-            .max_by_key(|package| package.folder().as_os_str().len());
-        match holder {
-            Some(package) => packages.insert(package.name.clone()),
-            // A test of this package compares the README's code with the program.
-            None if file == "README.md" => packages.insert("neuron-example-programs".to_owned()),
-            None if is_for_all(file) => return Filter::All,
-            None => false,
-        };
+    match files.iter().any(|file| is_for_all(file)) {
+        true => Filter::All,
+        false => Filter::DependentsOf(changed_packages(files, members)),
     }
-    Filter::DependentsOf(packages)
+}
+
+/// Returns the packages that have one of these files, or a test that reads one of them.
+pub(crate) fn changed_packages(files: &BTreeSet<String>, members: &Metadata) -> BTreeSet<String> {
+    let holder = |file: &String| {
+        let path = process::root().join(file);
+        let holders = members.packages.iter().filter(|package| path.starts_with(package.folder()));
+        let holder = holders.max_by_key(|package| package.folder().as_os_str().len());
+        match holder {
+            Some(package) => Some(package.name.clone()),
+            // Tests of this package compare the code on these pages with the programs.
+            None if ["README.md", "book/pages/guides/testing.md"].contains(&file.as_str()) => {
+                Some("neuron-example-programs".to_owned())
+            }
+            None => None,
+        }
+    };
+    files.iter().filter_map(holder).collect()
 }
 
 /// Returns `true` if a file outside of the packages can change the behaviour of every package.
@@ -253,7 +267,9 @@ mod tests {
     fn packages_assigns_a_file_to_the_innermost_package() {
         check(&[], named(&[]));
         check(&["crates/neuron-loop/src/lib.rs", "CHANGELOG.md"], named(&["neuron-loop"]));
-        check(&["README.md"], named(&["neuron-example-programs"]));
+        for page in ["README.md", "book/pages/guides/testing.md"] {
+            check(&[page], named(&["neuron-example-programs"]));
+        }
         check(&["xtask/src/main.rs", "e2e/answers.py"], named(&["neuron-e2e", "xtask"]));
         check(&["fuzz/properties/src/lib.rs"], named(&["neuron-fuzz-properties"]));
         check(
@@ -300,6 +316,21 @@ mod tests {
         for other in ["crates/neuron-provider-openai/src/lib.rs", "CHANGELOG.md"] {
             assert!(!affected(other, "neuron-durable-temporal"), "{other}");
         }
+        assert!(affected("testkit/src/fetch.rs", "xtask"));
+    }
+
+    #[test]
+    fn a_package_on_request_is_affected_by_what_its_tests_use() {
+        let members = workspace::members().unwrap();
+        let package = members.packages.iter().find(|it| it.name == "neuron-durable-temporal");
+        let names = with_tests(package.unwrap());
+        let affected = |file: &str| affects(&[file.to_owned()].into(), &names).unwrap();
+        for used in
+            ["crates/neuron-loop/src/lib.rs", "crates/neuron-conformance-durable/src/lib.rs"]
+        {
+            assert!(affected(used), "{used}");
+        }
+        assert!(!affected("crates/neuron-provider-openai/src/lib.rs"));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The build of the workspace that the steps of a tier share, and the packages that it leaves out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::workspace::{self, Package};
+use crate::workspace::{self, Package, Target};
 use crate::{budget, changes, driver, prerequisites, process};
 
 /// The profile of the build, in the workspace's manifest. It optimises the crates in which the tests spend their time.
@@ -22,7 +22,17 @@ pub(crate) fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
 /// Builds what changed, and documents the libraries and programs that [`build`] compiled.
 pub(crate) fn documentation() -> Result<(), String> {
     build()?;
-    driver::document(&workspace::members()?.target_directory.join(PROFILE))
+    let members = workspace::members()?;
+    let mut crates = BTreeSet::new();
+    for package in &members.packages {
+        if builds(package)? {
+            let documented = package.targets.iter().filter(|target| target.doc);
+            let kinds = ["lib", "proc-macro", "bin"];
+            let documented = documented.filter(|target| kinds.iter().any(|kind| target.is(kind)));
+            crates.extend(documented.map(Target::crate_name));
+        }
+    }
+    driver::document(&members.target_directory, PROFILE, &crates)
 }
 
 /// Returns a cargo command for the packages of the workspace, with all features.
@@ -30,8 +40,7 @@ pub(crate) fn documentation() -> Result<(), String> {
 /// All commands select the same packages. With other packages, cargo would select other features for the dependencies
 /// and build them again. Commands that compile need [`PROFILE`] too.
 pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Result<Command, String> {
-    let this = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
-    cargo_with(&this, args)
+    cargo_with(&driver::program()?, args)
 }
 
 /// Returns the same command as [`cargo`], with another compiler of our packages. Another path makes cargo build them apart
@@ -73,7 +82,7 @@ fn find() -> Result<Vec<String>, String> {
             let reason = format!("it needs Rust {wanted}, and this is {compiler}");
             prerequisites::not_checked(&package.name, &reason)?;
             found.push(package.name.clone());
-        } else if package.is_built_on_request() && !changes::affect(&package.name)? {
+        } else if package.is_built_on_request() && !changes::affect(package)? {
             println!("{}: left out, because nothing that it uses changed", package.name);
             found.push(package.name.clone());
         }
@@ -120,7 +129,7 @@ mod tests {
 
     #[test]
     fn some_packages_are_excluded() {
-        let command = cargo(["check"]).unwrap();
+        let command = cargo_with(Path::new("xtask"), ["check"]).unwrap();
         let excluded = excluded().unwrap();
         assert_eq!(command.get_args().count(), 5 + 2 * excluded.len());
     }

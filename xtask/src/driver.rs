@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::{Mutex, PoisonError};
@@ -38,6 +39,27 @@ struct Call {
 
 fn default_compiler() -> String {
     "rustc".to_owned()
+}
+
+/// Returns the path of a copy of this program, which names the version of this file.
+///
+/// Cargo compares the path of the compiler, and not its content. Under one path, a build in an older folder would keep
+/// what an earlier version of this file compiled.
+pub(crate) fn program() -> Result<PathBuf, String> {
+    let mut version = DefaultHasher::new();
+    include_bytes!("driver.rs").hash(&mut version);
+    let this = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+    let folder = workspace::members()?.target_directory.join("driver");
+    let copy = folder.join(format!("{:016x}{}", version.finish(), std::env::consts::EXE_SUFFIX));
+    if !copy.is_file() {
+        // Renamed when it is complete, because another process may look for it.
+        let part = folder.join(format!("{}.part", std::process::id()));
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::copy(&this, &part))
+            .and_then(|_| fs::rename(&part, &copy))
+            .map_err(|error| format!("cannot write {}: {error}", copy.display()))?;
+    }
+    Ok(copy)
 }
 
 /// Returns `true` if cargo started this program as a compiler. `first` is the first argument.
@@ -172,22 +194,29 @@ fn write(file: &Path, rustc: &str, args: &[&str]) -> Result<(), String> {
 /// Writes the documentation of the crates that were compiled since this function last succeeded for them. Warnings are
 /// errors, such as a link to an item that does not exist.
 ///
-/// `profile` is the folder of the profile, such as `target/checked`.
-pub(crate) fn document(profile: &Path) -> Result<(), String> {
-    let members = workspace::members()?;
-    let output = members.target_directory.join("doc");
-    let targets = members.packages.iter().flat_map(|package| &package.targets);
-    let crates: BTreeSet<String> =
-        targets.filter(|target| target.doc).map(|target| target.crate_name()).collect();
-    let recorded: Vec<PathBuf> = files(&profile.join(CALLS)).collect();
-    if recorded.is_empty() {
-        let folder = profile.join(CALLS);
-        return Err(format!("the build recorded no call of the compiler in {}", folder.display()));
+/// `crates` are the crates that must be documented. Returns an error if the build did not compile one of them.
+pub(crate) fn document(
+    target_directory: &Path,
+    profile: &str,
+    crates: &BTreeSet<String>,
+) -> Result<(), String> {
+    let output = target_directory.join("doc");
+    let folder = target_directory.join(profile).join(CALLS);
+    let recorded: Vec<PathBuf> = files(&folder).collect();
+    let is_recorded = |name: &String| recorded.iter().any(|file| name_of(file) == Some(name));
+    let missing: Vec<&str> =
+        crates.iter().filter(|name| !is_recorded(name)).map(String::as_str).collect();
+    if !missing.is_empty() {
+        return Err(format!(
+            "the build recorded no call of the compiler in {} for {}. Set `doc = false` for a crate without documentation",
+            folder.display(),
+            missing.join(", ")
+        ));
     }
     let calls: Vec<PathBuf> = recorded
         .into_iter()
         .filter(|file| file.extension() == Some(OsStr::new(NEW)))
-        .filter(|file| is_documented(file, &crates))
+        .filter(|file| name_of(file).is_some_and(|name| crates.contains(name)))
         .collect();
     let count = calls.len();
     let (calls, failed) = (Mutex::new(calls), Mutex::new(Vec::new()));
@@ -216,12 +245,11 @@ fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
     entries.map(|entry| entry.path()).collect::<BTreeSet<_>>().into_iter()
 }
 
-/// Returns `true` if the file is a call for one of the `crates`. The folder can also have calls for crates that were
-/// renamed since, and for crates without documentation.
-fn is_documented(file: &Path, crates: &BTreeSet<String>) -> bool {
-    let stem = file.file_stem().and_then(OsStr::to_str);
-    let name = stem.and_then(|stem| stem.split_once('-'));
-    name.is_some_and(|(name, _)| crates.contains(name))
+/// Returns the name of the crate whose call is in the file. The folder can also have calls for crates that were renamed
+/// since, and for crates without documentation.
+fn name_of(file: &Path) -> Option<&str> {
+    let (name, _) = file.file_stem()?.to_str()?.split_once('-')?;
+    Some(name)
 }
 
 /// Runs rustdoc with the arguments of a call of the compiler, and then marks the call as documented.
@@ -330,10 +358,13 @@ mod tests {
     }
 
     #[test]
-    fn calls_for_crates_that_are_gone_are_left_out() {
-        let crates = BTreeSet::from(["neuron_types".to_owned()]);
-        for (name, expected) in [("neuron_types-lib.json", true), ("neuron_old-lib.json", false)] {
-            assert_eq!(is_documented(Path::new(name), &crates), expected, "{name}");
+    fn a_file_names_its_crate() {
+        for (name, expected) in [
+            ("neuron_types-lib.json", Some("neuron_types")),
+            ("a-proc-macro.documented", Some("a")),
+            ("a.json", None),
+        ] {
+            assert_eq!(name_of(Path::new(name)), expected, "{name}");
         }
     }
 
@@ -345,7 +376,8 @@ mod tests {
 
     #[test]
     fn a_build_without_calls_is_an_error() {
-        let error = document(Path::new("/no/such/folder")).unwrap_err();
+        let crates = BTreeSet::from(["a".to_owned()]);
+        let error = document(Path::new("/no/such/folder"), "checked", &crates).unwrap_err();
         assert!(error.starts_with("the build recorded no call of the compiler"), "{error}");
     }
 

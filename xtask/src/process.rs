@@ -99,10 +99,13 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts a program. Its standard output and standard error are written to files in `folder`.
+    /// Starts a program. Its standard output and standard error are written to files in `folder`, which exist as long as
+    /// this value.
     pub(crate) fn start(mut command: Command, folder: &Path) -> Result<Self, String> {
         let cannot = |error| format!("cannot write in {}: {error}", folder.display());
-        let [output, messages] = ["output.txt", "messages.txt"].map(|name| folder.join(name));
+        let id = std::process::id();
+        let [output, messages] =
+            ["output", "messages"].map(|name| folder.join(format!("{name}-{id}.txt")));
         fs::create_dir_all(folder).map_err(cannot)?;
         command.stdin(Stdio::null()).stdout(File::create(&output).map_err(cannot)?);
         command.stderr(File::create(&messages).map_err(cannot)?);
@@ -128,6 +131,9 @@ impl Drop for Background {
         // The errors are ignored, because the program may have ended by itself.
         self.child.kill().ok();
         self.child.wait().ok();
+        for file in [&self.output, &self.messages] {
+            fs::remove_file(file).ok();
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The commands `cargo xtask quick`, `test` and `nightly`. Each command runs several steps.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -53,12 +54,12 @@ const TEST: &[Step] = &[
     step("build", || fetch::during(|| compiler::build().map(drop), fetch_for_steps)),
     step("docs", compiler::documentation),
     DENY,
-    step("features", || features(&sample_of_libraries()?)),
     step("examples", examples::run),
     step("book", || book::build().map(drop)),
     SDKS,
     step("doctests", doctests),
     step("benches", benches),
+    step("features", || features(&sample_of_libraries()?)),
     WASM,
     step("faults", || faults::check(Selection::Sample)),
     MACROS,
@@ -73,6 +74,7 @@ const NIGHTLY: &[Step] = &[
     SDKS,
     MACROS,
     step("features", || features(&libraries()?)),
+    step("examples", examples::run),
     step("packages", packages::check),
     step("semver", semver),
     step("faults", || faults::check(Selection::All)),
@@ -85,7 +87,7 @@ const NIGHTLY: &[Step] = &[
 ];
 
 /// Number of libraries that the step `features` checks after a change of the whole workspace.
-const SAMPLE: usize = 4;
+const SAMPLE: usize = 2;
 
 /// Selects the steps of a tier.
 #[derive(Clone, Copy)]
@@ -140,9 +142,18 @@ pub(crate) fn quick(base: Option<&str>) -> Result<(), String> {
 
 /// Runs steps in order until a step fails. An unknown step is a usage error.
 fn run(tier: &str, all: &[Step], selected: Steps<'_>) -> ExitCode {
-    let result = run_in_order(tier, all, selected);
-    wasm::stop();
-    result
+    // Also after a panic, for example because nobody reads the output.
+    struct Stop;
+    impl Drop for Stop {
+        fn drop(&mut self) {
+            wasm::stop();
+        }
+    }
+    let _stop = Stop;
+    if let (Steps::Affected, Ok(changes)) = (selected, changes::current()) {
+        println!("{tier}: {} files changed since {}", changes.files.len(), changes.base);
+    }
+    run_in_order(tier, all, selected)
 }
 
 fn run_in_order(tier: &str, all: &[Step], selected: Steps<'_>) -> ExitCode {
@@ -271,25 +282,26 @@ fn libraries() -> Result<Vec<String>, String> {
     Ok(libraries)
 }
 
-/// Returns the libraries that changed. If a file of the whole workspace changed, returns [`SAMPLE`] libraries of those
-/// that every build contains.
+/// Returns the libraries that changed. If a file of the whole workspace changed, also returns [`SAMPLE`] other libraries of
+/// those that every build contains.
 fn sample_of_libraries() -> Result<Vec<String>, String> {
     let members = workspace::members()?;
-    let changed = match changes::current() {
-        Ok(changes) => changes::packages(&changes.files, &members),
-        Err(_) => Filter::All,
+    let (changed, is_for_all) = match changes::current() {
+        Ok(changes) => (
+            changes::changed_packages(&changes.files, &members),
+            changes::packages(&changes.files, &members) == Filter::All,
+        ),
+        Err(_) => (BTreeSet::new(), true),
     };
-    let mut libraries = libraries()?;
-    match changed {
-        Filter::All => {
-            let on_request = members.packages.iter().filter(|it| it.is_built_on_request());
-            let on_request: Vec<&String> = on_request.map(|package| &package.name).collect();
-            libraries.retain(|name| !on_request.contains(&name));
-            libraries = changes::sample(libraries, SAMPLE);
-        }
-        Filter::DependentsOf(packages) => libraries.retain(|name| packages.contains(name)),
+    let (mut selected, mut others): (Vec<_>, Vec<_>) =
+        libraries()?.into_iter().partition(|name| changed.contains(name));
+    if is_for_all {
+        let on_request = members.packages.iter().filter(|it| it.is_built_on_request());
+        let on_request: Vec<&String> = on_request.map(|package| &package.name).collect();
+        others.retain(|name| !on_request.contains(&name));
+        selected.extend(changes::sample(others, SAMPLE));
     }
-    Ok(libraries)
+    Ok(selected)
 }
 
 /// Checks that the versions of the crates follow semantic versioning, compared with the last tag. A tag marks a release,

@@ -2,7 +2,8 @@
 //!
 //! Use them through `neuron-tool`, which re-exports both by default.
 //!
-#![doc = include_str!("docs/overview.md")]
+// `neuron-tests` runs the examples, which need `neuron-tool`.
+#![cfg_attr(not(doctest), doc = include_str!("docs/overview.md"))]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod arguments;
@@ -20,7 +21,7 @@ use quote::quote;
 
 /// Turns an async function into a tool.
 ///
-#[doc = include_str!("docs/neuron_tool.md")]
+#[cfg_attr(not(doctest), doc = include_str!("docs/neuron_tool.md"))]
 #[proc_macro_attribute]
 pub fn neuron_tool(options: TokenStream, function: TokenStream) -> TokenStream {
     function::expand(quote!(::neuron_tool), options.into(), function.into()).into()
@@ -34,7 +35,7 @@ pub fn umbrella_neuron_tool(options: TokenStream, function: TokenStream) -> Toke
 
 /// Turns a struct into a tool whose arguments are the fields.
 ///
-#[doc = include_str!("docs/tool.md")]
+#[cfg_attr(not(doctest), doc = include_str!("docs/tool.md"))]
 #[proc_macro_derive(Tool, attributes(tool, serde, schemars))]
 pub fn derive_tool(structure: TokenStream) -> TokenStream {
     structure::expand(quote!(::neuron_tool), structure.into()).into()

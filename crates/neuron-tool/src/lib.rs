@@ -127,14 +127,3 @@ pub use tool_search::ToolSearch;
 
 #[cfg(feature = "macros")]
 pub use neuron_tool_macros::{Tool, neuron_tool};
-
-/// Runs the examples of `neuron-tool-macros`, which cannot depend on this crate.
-#[cfg(all(doctest, feature = "macros"))]
-mod examples {
-    #[doc = include_str!("../../neuron-tool-macros/src/docs/overview.md")]
-    mod overview {}
-    #[doc = include_str!("../../neuron-tool-macros/src/docs/neuron_tool.md")]
-    mod neuron_tool {}
-    #[doc = include_str!("../../neuron-tool-macros/src/docs/tool.md")]
-    mod tool {}
-}

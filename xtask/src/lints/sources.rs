@@ -3,7 +3,9 @@
 //!
 //! Clippy's lints for ignored tests do not check examples in documentation and tests that are ignored with a reason.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use super::assert_none;
 use crate::{changes, process, workspace};
@@ -30,12 +32,9 @@ fn sources_open_with_their_documentation() {
 fn targets_that_are_not_tested_have_no_unit_tests() {
     let files: Vec<(String, String)> = files().collect();
     // A program of tests can have the file of another program as a module.
-    let included: Vec<&str> = files
-        .iter()
-        .filter(|(path, _)| path.contains("/tests/"))
-        .flat_map(|(_, text)| text.lines().filter_map(|line| line.strip_prefix("#[path = \"../")))
-        .map(|rest| rest.trim_start_matches("../").trim_end_matches("\"]"))
-        .collect();
+    let tests = files.iter().filter(|(path, _)| path.contains("/tests/"));
+    let included: Vec<PathBuf> =
+        tests.flat_map(|(path, text)| named_files(path, text, "#[path = \"")).collect();
     let mut problems = Vec::new();
     for package in workspace::members().unwrap().packages {
         for target in package.targets.iter().filter(|target| !target.test) {
@@ -43,7 +42,7 @@ fn targets_that_are_not_tested_have_no_unit_tests() {
             let Some(folder) = target.src_path.parent().filter(|_| is_in_folder) else { continue };
             let is_of_target = |path: &str| process::root().join(path).starts_with(folder);
             for (path, text) in files.iter().filter(|(path, _)| is_of_target(path)) {
-                let is_included = included.iter().any(|included| path.ends_with(included));
+                let is_included = included.iter().any(|included| included == Path::new(path));
                 if !is_included && text.lines().any(is_for_tests) {
                     problems.push(format!("{path}: has unit tests that never run"));
                 }
@@ -51,6 +50,52 @@ fn targets_that_are_not_tested_have_no_unit_tests() {
         }
     }
     assert_none(&problems);
+}
+
+/// A library can leave a page out of the documentation whose examples run. Then another package must run them.
+#[test]
+fn examples_that_a_library_leaves_out_run_in_another_package() {
+    let files: Vec<(String, String)> = files().filter(|(path, _)| path.ends_with(".rs")).collect();
+    let named = |attribute: &str| -> BTreeSet<PathBuf> {
+        let prefixes = ["#[", "#!["].map(|sign| format!("{sign}{attribute}include_str!(\""));
+        let in_file = |prefix: &String| {
+            let named = files.iter().map(|(path, text)| named_files(path, text, prefix));
+            named.flatten().collect::<Vec<_>>()
+        };
+        prefixes.iter().flat_map(in_file).collect()
+    };
+    let (run, left_out) = (named("doc = "), named("cfg_attr(not(doctest), doc = "));
+    assert!(!left_out.is_empty());
+    let problems: Vec<String> = left_out
+        .difference(&run)
+        .map(|page| format!("{}: has examples that never run", page.display()))
+        .collect();
+    assert_none(&problems);
+}
+
+/// Returns the files that the lines of a source file name after `prefix`, relative to the root of the workspace. `path` is
+/// the path of the source file.
+fn named_files(path: &str, text: &str, prefix: &str) -> Vec<PathBuf> {
+    let names = text.lines().filter_map(|line| line.trim().strip_prefix(prefix)?.split('"').next());
+    let resolve = |name: &str| {
+        let mut resolved = PathBuf::from(path);
+        resolved.pop();
+        for part in name.split('/') {
+            match part {
+                ".." => drop(resolved.pop()),
+                part => resolved.push(part),
+            }
+        }
+        resolved
+    };
+    names.map(resolve).collect()
+}
+
+#[test]
+fn named_files_are_resolved() {
+    let text = "#[path = \"../../src/a.rs\"]\nmod a;\n    #[path = \"b.rs\"]\n// \"c.rs\"";
+    let found = named_files("crates/x/tests/it/main.rs", text, "#[path = \"");
+    assert_eq!(found, ["crates/x/src/a.rs", "crates/x/tests/it/b.rs"].map(PathBuf::from));
 }
 
 /// Returns `true` if a line begins a test, or a part that is compiled only for tests. The attributes of asynchronous tests

@@ -16,6 +16,7 @@ fn programs_compile_or_fail_with_the_expected_errors() {
         programs.compile_fail("tests/fail/*.rs");
     } else {
         println!("the words of errors are not checked: this is {compiler}, they are {PINNED}x's");
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "write them for {compiler}");
     }
 }
 
