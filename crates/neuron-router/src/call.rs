@@ -228,7 +228,13 @@ impl<'a> Call<'a> {
         if matches!(error, ProviderError::ContextWindowExceeded(_)) {
             self.skip_windows_up_to(self.window(attempt.index));
         }
-        self.is_over |= !self.shared.failed(attempt.index, &error);
+        // The model that the request names says nothing about the route.
+        let is_of_request = matches!(error, ProviderError::ModelNotFound(_))
+            && attempt.index == self.addressed
+            && !self.request.model.is_empty();
+        if !is_of_request {
+            self.is_over |= !self.shared.failed(attempt.index, &error);
+        }
         self.record(attempt, error);
     }
 

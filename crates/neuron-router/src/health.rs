@@ -41,6 +41,19 @@ struct RouteHealth {
     streamed: VecDeque<(Instant, Duration)>,
     /// Latencies of calls that are not streamed.
     whole: VecDeque<(Instant, Duration)>,
+    /// Time of the last failure since the last answer.
+    failed_at: Option<Instant>,
+}
+
+/// What is known of the latency of a route. The order of the variants is that of [`Order::Latency`](crate::Order).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Latency {
+    /// The route was not called recently.
+    Unmeasured,
+    /// The median of the recent calls.
+    Median(Duration),
+    /// The route failed recently instead of being measured.
+    Failed,
 }
 
 impl Health {
@@ -59,8 +72,17 @@ impl Health {
         rest(self.lock().get(index)?.cool_until, now)
     }
 
-    /// Pauses a route whose call failed, if the error is about the route and not about the request.
+    /// Records that the call of a route failed. Pauses the route, if the error is about the route and not about the
+    /// request.
     pub(crate) fn failed(&self, index: usize, error: &ProviderError, now: Instant) {
+        self.change(index, |route| {
+            route.failed_at = Some(now);
+            // The calls before say nothing about a model that is gone.
+            if let ProviderError::ModelNotFound(_) = error {
+                route.streamed.clear();
+                route.whole.clear();
+            }
+        });
         if let Some(delay) = error.retry_after() {
             self.change(index, |route| {
                 route.retry_at = route.retry_at.max(Some(later(now, delay)));
@@ -73,7 +95,7 @@ impl Health {
     /// Ends the cooling-off time of a route that answered. A delay that the vendor requested stays, because the answer
     /// may belong to an earlier call.
     pub(crate) fn answered(&self, index: usize) {
-        self.change(index, |route| route.cool_until = None);
+        self.change(index, |route| (route.cool_until, route.failed_at) = (None, None));
     }
 
     /// Adds the latency of a call.
@@ -87,14 +109,21 @@ impl Health {
         });
     }
 
-    /// Returns the median latency of a route. Returns `None` without a recent measurement.
-    pub(crate) fn latency(&self, index: usize, form: Form, now: Instant) -> Option<Duration> {
+    /// Returns what is known of the latency of a route.
+    pub(crate) fn latency(&self, index: usize, form: Form, now: Instant) -> Latency {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < MAX_AGE;
         let mut routes = self.lock();
-        let latencies = routes.get_mut(index)?.latencies(form);
-        latencies.retain(|(at, _)| now.saturating_duration_since(*at) < MAX_AGE);
+        let Some(route) = routes.get_mut(index) else { return Latency::Unmeasured };
+        let has_failed = route.failed_at.is_some_and(is_recent);
+        let latencies = route.latencies(form);
+        latencies.retain(|(at, _)| is_recent(*at));
         let mut sorted: Vec<Duration> = latencies.iter().map(|(_, latency)| *latency).collect();
         sorted.sort_unstable();
-        sorted.get(sorted.len() / 2).copied()
+        match sorted.get(sorted.len() / 2) {
+            Some(median) => Latency::Median(*median),
+            None if has_failed => Latency::Failed,
+            None => Latency::Unmeasured,
+        }
     }
 
     fn change(&self, index: usize, change: impl FnOnce(&mut RouteHealth)) {
@@ -159,14 +188,29 @@ mod tests {
     #[test]
     fn latency_is_the_median_of_recent_calls_of_one_form() {
         let (health, now) = (Health::new(1, SECOND), Instant::now());
-        assert_eq!(health.latency(0, Form::Streamed, now), None);
+        assert_eq!(health.latency(0, Form::Streamed, now), Latency::Unmeasured);
         for seconds in 1..=20 {
             health.measured(0, Form::Streamed, now, SECOND * seconds);
         }
         health.measured(0, Form::Whole, now, SECOND * 99);
-        assert_eq!(health.latency(0, Form::Streamed, now), Some(SECOND * 16));
-        assert_eq!(health.latency(0, Form::Whole, now), Some(SECOND * 99));
-        assert_eq!(health.latency(0, Form::Streamed, now + MAX_AGE), None);
-        assert_eq!(health.latency(7, Form::Streamed, now), None);
+        assert_eq!(health.latency(0, Form::Streamed, now), Latency::Median(SECOND * 16));
+        assert_eq!(health.latency(0, Form::Whole, now), Latency::Median(SECOND * 99));
+        assert_eq!(health.latency(0, Form::Streamed, now + MAX_AGE), Latency::Unmeasured);
+        assert_eq!(health.latency(7, Form::Streamed, now), Latency::Unmeasured);
+    }
+
+    #[test]
+    fn failure_hides_a_missing_measurement_until_it_is_old_or_the_route_answers() {
+        let (health, now) = (Health::new(1, SECOND), Instant::now());
+        let latency = |now| health.latency(0, Form::Whole, now);
+        health.failed(0, &busy(), now);
+        assert_eq!((latency(now), latency(now + MAX_AGE)), (Latency::Failed, Latency::Unmeasured));
+        health.answered(0);
+        assert_eq!(latency(now), Latency::Unmeasured);
+        health.measured(0, Form::Whole, now, SECOND);
+        health.failed(0, &busy(), now);
+        assert_eq!(latency(now), Latency::Median(SECOND));
+        health.failed(0, &ProviderError::ModelNotFound("gone".into()), now);
+        assert_eq!(latency(now), Latency::Failed);
     }
 }

@@ -30,7 +30,8 @@ pub enum Order {
     /// The latency is the median of the last nine calls within ten minutes. A streamed call is measured until its first
     /// content, and a call that is not streamed until its response. A call that was cancelled because another route
     /// answered is measured until then, if it took longer than the answer. A route without a measurement comes first,
-    /// so that it is measured.
+    /// so that it is measured. If it failed instead, it comes last for ten minutes. The measurements of a route end when
+    /// its vendor no longer knows the model.
     Latency,
     /// A random order, in which a route with twice the [weight](Route::weight) is twice as likely to come first.
     ///
@@ -90,9 +91,11 @@ impl Order {
             Self::PriceBy(PriceFunction(price)) => {
                 by(&|_, route| known(price.price(request, route)))
             }
-            Self::Latency => by(&|index, _| {
-                health.latency(index, form, now).map_or(-1.0, |latency| latency.as_secs_f64())
-            }),
+            Self::Latency => {
+                let mut ranked: Vec<usize> = (0..routes.len()).collect();
+                ranked.sort_by_cached_key(|index| health.latency(*index, form, now));
+                ranked
+            }
             Self::Weighted => shuffled(routes, random),
         }
     }

@@ -5,7 +5,10 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use neuron_types::{ContentBlock, RequestRef, Role, SystemPrompt, WasmCompatSend, WasmCompatSync};
+use neuron_types::{
+    ContentBlock, DocumentSource, ImageSource, RequestRef, Role, SystemPrompt, WasmCompatSend,
+    WasmCompatSync,
+};
 
 /// The key of a conversation.
 pub(crate) type Key = u64;
@@ -46,8 +49,8 @@ impl Sticky {
         }
     }
 
-    /// Returns a hash of the system prompt and of the text of the first user message. If they change, the vendor's cache
-    /// is invalid too. [`RequestRef::history_key`] does not identify a conversation, because each run has another key.
+    /// Returns a hash of the system prompt and of the first user message. If they change, the vendor's cache is invalid
+    /// too. [`RequestRef::history_key`] does not identify a conversation, because each run has another key.
     fn beginning(&self, request: &RequestRef<'_>) -> Option<Key> {
         let first = request.messages.iter().find(|message| message.role == Role::User)?;
         let mut hasher = self.state.build_hasher();
@@ -58,9 +61,8 @@ impl Sticky {
             }
             None => {}
         }
-        // Only texts are hashed, because an image would have to be hashed as a whole for each call.
-        for text in first.content.iter().filter_map(ContentBlock::as_text) {
-            text.hash(&mut hasher);
+        for content in first.content.iter().filter_map(content_of) {
+            hash_samples(content.as_bytes(), &mut hasher);
         }
         Some(hasher.finish())
     }
@@ -76,6 +78,38 @@ impl Sticky {
     /// Sets the route of the conversation.
     pub(crate) fn set(&self, key: Key, route: usize) {
         self.generations.lock().unwrap_or_else(PoisonError::into_inner).set(key, route);
+    }
+}
+
+/// Returns the text, the data or the URL of a block of a user message. Returns `None` for other blocks.
+fn content_of(block: &ContentBlock) -> Option<&str> {
+    match block.portable()? {
+        ContentBlock::Text(text) => Some(text),
+        ContentBlock::Image { source } => match source {
+            ImageSource::Base64 { data, .. } => Some(data),
+            ImageSource::Url { url } => Some(url),
+            _ => None,
+        },
+        ContentBlock::Document { source } => match source {
+            DocumentSource::Base64Pdf { data } | DocumentSource::PlainText { data } => Some(data),
+            DocumentSource::Url { url } => Some(url),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Number of samples of a long content, and their length in bytes.
+const SAMPLES: usize = 32;
+const SAMPLE_BYTES: usize = 64;
+
+/// Hashes the length of a content and samples at equal distances. Every call hashes the beginning of its conversation,
+/// and an image has megabytes. Two conversations with equal samples merely stick to the same route.
+fn hash_samples(content: &[u8], hasher: &mut impl Hasher) {
+    content.len().hash(hasher);
+    let distance = (content.len() / SAMPLES).max(SAMPLE_BYTES);
+    for part in content.chunks(distance) {
+        part.get(..SAMPLE_BYTES).unwrap_or(part).hash(hasher);
     }
 }
 
@@ -117,6 +151,40 @@ mod tests {
     use neuron_types::Message;
 
     use super::*;
+
+    fn key_of(sticky: &Sticky, content: Vec<ContentBlock>) -> Option<Key> {
+        let messages = [Message { role: Role::User, content }];
+        sticky.key(&RequestRef { messages: &messages, ..RequestRef::default() })
+    }
+
+    #[test]
+    fn images_and_documents_tell_conversations_apart() {
+        let sticky = Sticky::new(8, None);
+        let text = ContentBlock::Text("What is this?".into());
+        let image = |source| ContentBlock::Image { source };
+        let document = |source| ContentBlock::Document { source };
+        let png = |data: String| ImageSource::Base64 { media_type: "image/png".into(), data };
+        let photo = "a".repeat(1_000_000);
+        let mut other_pixel = photo.clone().into_bytes();
+        other_pixel[500_000] = b'b';
+        let other_pixel = String::from_utf8(other_pixel).unwrap();
+        let blocks = [
+            image(png(photo.clone())),
+            image(png(other_pixel)),
+            image(png(photo[1..].to_owned())),
+            image(ImageSource::Url { url: "https://a.b/c".into() }),
+            document(DocumentSource::PlainText { data: "c".into() }),
+            document(DocumentSource::Base64Pdf { data: "d".into() }),
+            document(DocumentSource::Url { url: "https://a.b/d".into() }),
+        ];
+        let key = |block: &ContentBlock| key_of(&sticky, vec![block.clone(), text.clone()]);
+        let mut keys: Vec<_> = blocks.iter().map(key).collect();
+        assert_eq!(keys, blocks.iter().map(key).collect::<Vec<_>>());
+        keys.push(key_of(&sticky, vec![text.clone()]));
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), blocks.len() + 1);
+    }
 
     #[test]
     fn map_is_bounded_and_keeps_the_conversations_that_were_used_last() {

@@ -3,7 +3,7 @@
 use neuron_loop::{Agent, Conversation};
 use neuron_router::{Order, Route, Router};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{CompletionRequest, Message, Provider, RequestRef};
+use neuron_types::{CompletionRequest, Message, Provider, ProviderError, RequestRef};
 use tokio::time::{Instant, advance};
 
 use crate::support::{
@@ -109,6 +109,39 @@ async fn order_by_latency_prefers_the_faster_route_once_all_are_measured() {
     advance(seconds(600)).await;
     ask_streamed(&router).await.unwrap();
     assert_eq!(calls(&providers), [2, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn order_by_latency_calls_a_retired_model_once_in_ten_minutes() {
+    let gone = || Reply::error(ProviderError::ModelNotFound("retired".into()));
+    let retired = [Reply::text("old").delay(seconds(1)), gone(), gone()];
+    let slow = (0..99).map(|_| Reply::text("new").delay(seconds(2)));
+    let providers = [script([gone(), gone()]), script(retired), ScriptedProvider::new(slow)];
+    let router = routes(&providers).order(Order::Latency).build().unwrap();
+    for _ in 0..50 {
+        ask_streamed(&router).await.unwrap();
+    }
+    // The first model is retired already. The second answers once, and is then retired.
+    assert_eq!(calls(&providers), [1, 2, 49]);
+    advance(seconds(600)).await;
+    ask_streamed(&router).await.unwrap();
+    assert_eq!(calls(&providers), [2, 3, 50]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_model_of_a_request_does_not_change_the_order_by_latency() {
+    let unknown = Reply::error(ProviderError::ModelNotFound("no such model".into()));
+    let fast = [Reply::text("a").delay(seconds(1)), unknown, Reply::text("a")];
+    let providers =
+        [script(fast), ScriptedProvider::new((0..9).map(|_| Reply::text("b").delay(seconds(2))))];
+    let router = routes(&providers).order(Order::Latency).build().unwrap();
+    for _ in 0..2 {
+        ask_streamed(&router).await.unwrap();
+    }
+    let named = CompletionRequest { model: "typo".into(), ..request() };
+    assert_eq!(route_of(&router.complete_ref(named.view()).await.unwrap()).name, "b");
+    ask_streamed(&router).await.unwrap();
+    assert_eq!(calls(&providers), [3, 2]);
 }
 
 #[tokio::test(start_paused = true)]
