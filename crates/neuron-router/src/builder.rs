@@ -104,7 +104,7 @@ impl RouterBuilder {
     /// Prefers the route that answered the conversation last, for the vendor's prompt cache. Default: off.
     ///
     /// The argument is the maximum number of conversations that the router remembers. An odd number is rounded up. A
-    /// conversation is recognised by its system prompt and the text of its first user message, also in later runs and
+    /// conversation is recognised by its system prompt and its first user message, also in later runs and
     /// after it was loaded from a session. Conversations with the same beginning share the route, and with it the
     /// vendor's cache of this beginning. If the beginning changes, for example in a compaction, the cache is invalid
     /// and the conversation counts as another. For another key, see [`sticky_by`](Self::sticky_by).
