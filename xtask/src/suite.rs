@@ -282,8 +282,8 @@ fn libraries() -> Result<Vec<String>, String> {
     Ok(libraries)
 }
 
-/// Returns the libraries that changed. If a file of the whole workspace changed, also returns [`SAMPLE`] other libraries of
-/// those that every build contains.
+/// Returns the libraries that changed. If a file of the whole workspace changed, returns only [`SAMPLE`] libraries of those
+/// that every build contains, and those that changed come first.
 fn sample_of_libraries() -> Result<Vec<String>, String> {
     let members = workspace::members()?;
     let (changed, is_for_all) = match changes::current() {
@@ -299,7 +299,8 @@ fn sample_of_libraries() -> Result<Vec<String>, String> {
         let on_request = members.packages.iter().filter(|it| it.is_built_on_request());
         let on_request: Vec<&String> = on_request.map(|package| &package.name).collect();
         others.retain(|name| !on_request.contains(&name));
-        selected.extend(changes::sample(others, SAMPLE));
+        selected = changes::sample(selected, SAMPLE);
+        selected.extend(changes::sample(others, SAMPLE.saturating_sub(selected.len())));
     }
     Ok(selected)
 }
