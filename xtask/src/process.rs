@@ -201,25 +201,29 @@ pub(crate) fn run_within(
 mod tests {
     use super::*;
 
-    fn background(script: &str, name: &str) -> Background {
+    /// Runs a script in the background, in a folder of its own that is removed after `end`.
+    fn in_background<T>(script: &str, name: &str, end: impl FnOnce(Background) -> T) -> T {
         let folder = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
         let mut command = program("sh");
         command.args(["-c", script]);
-        Background::start(command, &folder).unwrap()
+        let ended = end(Background::start(command, &folder).unwrap());
+        // Fails if a file is left.
+        fs::remove_dir(&folder).unwrap();
+        ended
     }
 
     #[test]
     fn a_program_in_the_background_returns_its_output_or_its_status() {
-        let success = background("echo a; echo b >&2", "success");
-        assert_eq!(success.finish(), Ok("a\n".to_owned()));
-        let failure = background("echo a; exit 3", "failure");
-        assert!(failure.finish().unwrap_err().ends_with("ended with exit status: 3"));
+        let success = in_background("echo a; echo b >&2", "success", Background::finish);
+        assert_eq!(success, Ok("a\n".to_owned()));
+        let failure = in_background("echo a; exit 3", "failure", Background::finish);
+        assert!(failure.unwrap_err().ends_with("ended with exit status: 3"));
     }
 
     #[test]
     fn a_program_in_the_background_is_killed_when_it_is_dropped() {
         let start = Instant::now();
-        drop(background("exec sleep 60", "dropped"));
+        in_background("exec sleep 60", "dropped", drop);
         assert!(start.elapsed() < Duration::from_secs(30));
     }
 

@@ -45,7 +45,8 @@ struct RouteHealth {
     failed_at: Option<Instant>,
 }
 
-/// What is known of the latency of a route. The order of the variants is that of [`Order::Latency`](crate::Order).
+/// The median latency of a route, or the reason why there is none. [`Order::Latency`](crate::Order) sorts routes in the order
+/// of the variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Latency {
     /// The route was not called recently.
@@ -82,14 +83,12 @@ impl Health {
                 route.streamed.clear();
                 route.whole.clear();
             }
-        });
-        if let Some(delay) = error.retry_after() {
-            self.change(index, |route| {
+            if let Some(delay) = error.retry_after() {
                 route.retry_at = route.retry_at.max(Some(later(now, delay)));
-            });
-        } else if is_outage(error) {
-            self.change(index, |route| route.cool_until = Some(later(now, self.cooling_off)));
-        }
+            } else if is_outage(error) {
+                route.cool_until = Some(later(now, self.cooling_off));
+            }
+        });
     }
 
     /// Ends the cooling-off time of a route that answered. A delay that the vendor requested stays, because the answer
@@ -109,7 +108,7 @@ impl Health {
         });
     }
 
-    /// Returns what is known of the latency of a route.
+    /// Returns the median latency of a route, or the reason why there is none.
     pub(crate) fn latency(&self, index: usize, form: Form, now: Instant) -> Latency {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < MAX_AGE;
         let mut routes = self.lock();
