@@ -13,6 +13,7 @@ use crate::history::{
     SUMMARY_PREFIX, complete, exchanges, is_plain_user, is_summary, protected, repaired,
 };
 use crate::low_water_mark::choose_within;
+use crate::token_counter::total;
 
 /// The default instructions for the model that writes the summary.
 const INSTRUCTIONS: &str = "\
@@ -35,8 +36,8 @@ answer it. Write nothing but the summary.";
 /// - The last response before the run, if kept messages of earlier runs would otherwise look like a part of the run.
 ///
 /// The model receives the old messages as text, so it may be another, cheaper model than the agent's model. Images and
-/// documents are mentioned in the text and not sent. If all old messages are summaries already, the model is not
-/// called.
+/// documents are mentioned in the text and not sent. The model is not called if all old messages are summaries already, or
+/// if they are no longer than the prefix of a summary. A summary that is longer than the old messages is discarded.
 ///
 /// # Errors
 ///
@@ -130,14 +131,21 @@ impl<P: Provider> SummarizationStrategy<P> {
         let (mark, recent) = (self.low_water_mark, self.preserve_recent);
         let keep = choose_within(mark, recent, &messages, &size, choose);
         let old = || messages.iter().zip(&keep).filter(|(_, keep)| !**keep);
-        // There is nothing new to summarise, so do not call the model.
-        if old().all(|(message, _)| is_summary(message)) {
+        let size_of = |message: &Message| self.counter.estimate_message(message);
+        let old_size = total(old().map(|(message, _)| size_of(message)));
+        let is_new = old().any(|(message, _)| !is_summary(message));
+        // If there is nothing to gain, do not call the model.
+        if !is_new || old_size <= size_of(&Message::user(SUMMARY_PREFIX)) {
             return Ok((messages, TokenUsage::default()));
         }
         let request = self.request(&render(old().map(|(message, _)| message)));
         let response = self.provider.complete_ref(request.view()).await?;
         let summary = summary_of(&response)?;
-        let mut summary = Some(Message::user(format!("{SUMMARY_PREFIX}\n{summary}")));
+        let summary = Message::user(format!("{SUMMARY_PREFIX}\n{summary}"));
+        if size_of(&summary) >= old_size {
+            return Ok((messages, response.usage));
+        }
+        let mut summary = Some(summary);
         let mut compacted = Vec::with_capacity(messages.len());
         for (message, keep) in messages.into_iter().zip(keep) {
             if keep {

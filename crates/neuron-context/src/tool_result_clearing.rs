@@ -19,6 +19,7 @@ const CLEARED: &str = "[tool result cleared]";
 /// - The newest `keep` results.
 /// - Results after the model's last response, because the model has not seen them.
 /// - Results in [pinned](Message::pinned) messages.
+/// - Results that would not become shorter, such as `ok`.
 ///
 /// One compaction clears all other results, because each compaction invalidates the provider's cache of the
 /// conversation. Use [`with_at_least`](Self::with_at_least) to avoid compactions that free few tokens.
@@ -85,8 +86,10 @@ impl ToolResultClearingStrategy {
         if self.frees_enough(&messages, size) {
             for (index, place) in self.old_results(&messages) {
                 let message = messages.get_mut(index);
-                if let Some(block) = message.and_then(|message| message.content.get_mut(place)) {
-                    clear(block);
+                if let Some(block) = message.and_then(|message| message.content.get_mut(place))
+                    && let Some((cleared, _)) = self.cleared(block)
+                {
+                    *block = cleared;
                 }
             }
         }
@@ -101,12 +104,25 @@ impl ToolResultClearingStrategy {
     /// Estimates the number of tokens that clearing the old results would free. The actual token count of the request
     /// is not used.
     fn freed(&self, messages: &[Message]) -> usize {
-        let old = self.old_results(messages);
-        let after = self.counter.estimate_text(CLEARED).saturating_mul(old.len());
-        let blocks = old.into_iter().filter_map(|(index, place)| {
-            messages.get(index).and_then(|message| message.content.get(place))
-        });
-        total(blocks.map(|block| self.counter.estimate_block(block))).saturating_sub(after)
+        let old = self.old_results(messages).into_iter();
+        let blocks = old.filter_map(|(index, place)| messages.get(index)?.content.get(place));
+        total(blocks.filter_map(|block| self.cleared(block)).map(|(_, freed)| freed))
+    }
+
+    /// Returns a tool result without its content, and the number of tokens that this frees. Returns `None` if it would free
+    /// none. A `ContentBlock::Raw` becomes a portable result, because the vendor's JSON also contains the content.
+    fn cleared(&self, block: &ContentBlock) -> Option<(ContentBlock, usize)> {
+        let ContentBlock::ToolResult { tool_use_id, is_error, .. } = block.portable()? else {
+            return None;
+        };
+        let cleared = ContentBlock::ToolResult {
+            tool_use_id: tool_use_id.clone(),
+            content: vec![ContentItem::Text(CLEARED.to_owned())],
+            is_error: *is_error,
+        };
+        let size = |block| self.counter.estimate_block(block);
+        let freed = size(block).saturating_sub(size(&cleared));
+        (freed > 0).then_some((cleared, freed))
     }
 
     /// Returns the results to clear, each as the index of the message and the index of the block in the message.
@@ -168,17 +184,4 @@ impl ContextStrategy for ToolResultClearingStrategy {
         let size = CalibratedEstimate::new(&self.counter, request, token_count);
         Ok((self.compacted(request.messages.to_vec(), &size), TokenUsage::default()))
     }
-}
-
-/// Clears the content of a tool result. A `ContentBlock::Raw` becomes a portable result, because the vendor's JSON also
-/// contains the content.
-fn clear(block: &mut ContentBlock) {
-    let Some(ContentBlock::ToolResult { tool_use_id, is_error, .. }) = block.portable() else {
-        return;
-    };
-    *block = ContentBlock::ToolResult {
-        tool_use_id: tool_use_id.clone(),
-        content: vec![ContentItem::Text(CLEARED.to_owned())],
-        is_error: *is_error,
-    };
 }

@@ -11,7 +11,7 @@ use crate::support::*;
 #[track_caller]
 fn check(letters: &str, keep: usize, expected: &str) {
     let strategy = ToolResultClearingStrategy::new(keep, 0);
-    let once = futures(strategy.compact(history(letters)));
+    let once = futures(strategy.compact(long_history(letters)));
     assert_eq!(short(&once), expected);
     assert_eq!(futures(strategy.compact(once.clone())), once, "a second time changes nothing");
 }
@@ -67,8 +67,12 @@ async fn cleared_result_keeps_id_and_error_flag() {
             content: vec![ContentItem::Text("text".into()), image],
             is_error: false,
         },
-        ContentBlock::ToolResult { tool_use_id: "2".into(), content: vec![], is_error: true },
-        raw(Some(Box::new(result("y", "text")))),
+        ContentBlock::ToolResult {
+            tool_use_id: "2".into(),
+            content: vec![ContentItem::Text(REST.into())],
+            is_error: true,
+        },
+        raw(Some(Box::new(result("y", REST)))),
         raw(None),
         ContentBlock::Text("and go on".into()),
     ];
@@ -141,7 +145,7 @@ fn results_before_an_unanswered_message_are_kept() {
 #[tokio::test]
 async fn compaction_is_due_only_if_it_frees_the_minimum() {
     let system = Some("x".repeat(40_000).into());
-    let request = CompletionRequest { system, ..request(history("ucrcrcra")) };
+    let request = CompletionRequest { system, ..request(long_history("ucrcrcra")) };
     for at_least in [0, 1, 5, 50, 500] {
         let strategy = ToolResultClearingStrategy::new(0, 50).with_at_least(at_least);
         for times in [1, 2, 100] {
@@ -151,4 +155,20 @@ async fn compaction_is_due_only_if_it_frees_the_minimum() {
             assert_eq!(is_due, after != request.messages, "{at_least} {times}");
         }
     }
+}
+
+/// Regression test. Before the fix, a short result was replaced by a longer mark.
+#[tokio::test]
+async fn result_that_would_not_become_shorter_is_kept() {
+    let strategy = ToolResultClearingStrategy::new(0, 0);
+    let short = history("ucrcra");
+    assert_eq!(strategy.compact(short.clone()).await.unwrap(), short);
+    assert!(strategy.token_estimate(&short) > 0);
+    // It frees nothing, so it is not worth a compaction.
+    let strategy = ToolResultClearingStrategy::new(0, 0).with_at_least(1);
+    assert!(!strategy.should_compact(&short, 1_000));
+    let mixed = [history("ucr"), long_history("cra")].concat();
+    let compacted = strategy.compact(mixed.clone()).await.unwrap();
+    assert_eq!(compacted[..4], mixed[..4]);
+    assert_eq!(self::short(&compacted[4..]), "-- a2");
 }

@@ -437,8 +437,22 @@ proptest! {
         let has_pins = before.iter().any(Message::is_pinned);
         let unseen = results(unseen(&before)).len();
         if !has_pins {
-            let expected = old.len().saturating_sub(keep.max(unseen));
-            prop_assert_eq!(new.iter().filter(is_cleared).count(), expected);
+            let count = old.len().saturating_sub(keep.max(unseen));
+            prop_assert_eq!(&old[count..], &new[count..]);
+            let size = |block: &ContentBlock| {
+                let message = Message { role: Role::User, content: vec![block.clone()] };
+                neuron_context::TokenCounter::new().estimate_message(&message)
+            };
+            for (old, new) in old.iter().zip(&new).take(count) {
+                prop_assert!(size(new) <= size(old), "nothing becomes longer");
+                let cleared = |content| ContentBlock::ToolResult {
+                    tool_use_id: old.as_tool_result_id().unwrap_or_default().to_owned(),
+                    content,
+                    is_error: false,
+                };
+                let mark = cleared(vec![ContentItem::Text(CLEARED.into())]);
+                prop_assert_eq!(is_cleared(&new), is_cleared(&old) || size(&mark) < size(old));
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use crate::support::*;
 async fn check(letters: &str, recent: usize, expected: &str) {
     let provider = ScriptedProvider::new([Reply::text("new")]);
     let strategy = SummarizationStrategy::new(provider.clone(), recent, 0);
-    let once = strategy.compact(history(letters)).await.unwrap();
+    let once = strategy.compact(long_history(letters)).await.unwrap();
     assert_eq!(short(&once), expected, "{letters}");
     // The script of the provider is exhausted, so this compaction cannot have called the model.
     assert_eq!(strategy.compact(once.clone()).await.unwrap(), once, "{letters}");
@@ -49,7 +49,7 @@ async fn model_is_not_called_without_new_messages() {
     let provider = ScriptedProvider::new(Vec::<Reply>::new());
     let strategy = SummarizationStrategy::new(provider.clone(), 2, 0);
     for letters in ["", "s", "u", "ua", "ucr", "uzua", "uzcr", "uzac"] {
-        let before = history(letters);
+        let before = long_history(letters);
         let (after, usage) = strategy.compact_with_usage(before.clone()).await.unwrap();
         assert_eq!((after, usage), (before, TokenUsage::default()), "{letters}");
     }
@@ -122,7 +122,7 @@ async fn custom_instructions_are_sent() {
     let provider = ScriptedProvider::new([Reply::text("new")]);
     let strategy =
         SummarizationStrategy::new(provider.clone(), 2, 0).with_instructions("Be brief.");
-    strategy.compact(history("uauaua")).await.unwrap();
+    strategy.compact(long_history("uauaua")).await.unwrap();
     assert_eq!(provider.requests()[0].system, Some("Be brief.".into()));
 }
 
@@ -146,7 +146,7 @@ async fn failed_summarization_reports_the_reason() {
         (Reply::error(ProviderError::RateLimit { retry_after: None }), provider),
     ] {
         let strategy = SummarizationStrategy::new(ScriptedProvider::new([reply]), 2, 0);
-        let error = strategy.compact(history("uauaua")).await.unwrap_err();
+        let error = strategy.compact(long_history("uauaua")).await.unwrap_err();
         assert_eq!(error.to_string(), text);
         assert_eq!(matches!(error, ContextError::Provider(_)), text == provider);
     }
@@ -156,16 +156,38 @@ async fn failed_summarization_reports_the_reason() {
 async fn low_water_mark_keeps_fewer_messages() {
     let letters = "uauauaua";
     for (mark, expected) in
-        [(100, "u0 =new u4 a5 u6 a7"), (19, "u0 =new u6 a7"), (0, "u0 =new u6 a7")]
+        [(200, "u0 =new u4 a5 u6 a7"), (70, "u0 =new u6 a7"), (0, "u0 =new u6 a7")]
     {
         let provider = ScriptedProvider::new([Reply::text("new")]);
         let strategy = SummarizationStrategy::new(provider, 4, 0).with_low_water_mark(mark);
-        let after = strategy.compact(history(letters)).await.unwrap();
+        let after = strategy.compact(long_history(letters)).await.unwrap();
         assert_eq!(short(&after), expected, "{mark}");
     }
     // The request's actual size is five times the estimate.
     let provider = ScriptedProvider::new([Reply::text("new")]);
-    let strategy = SummarizationStrategy::new(provider, 4, 0).with_low_water_mark(99);
-    let after = strategy.compact_request(request(history(letters)).view(), 200).await.unwrap().0;
+    let strategy = SummarizationStrategy::new(provider, 4, 0).with_low_water_mark(350);
+    let messages = long_history(letters);
+    let tokens = 5 * strategy.token_estimate(&messages);
+    let after = strategy.compact_request(request(messages).view(), tokens).await.unwrap().0;
     assert_eq!(short(&after), "u0 =new u6 a7");
+}
+
+/// Regression test. Before the fix, the model was called to summarise twelve characters, and the summary was longer.
+#[tokio::test]
+async fn nothing_is_summarised_that_would_not_become_shorter() {
+    let provider = ScriptedProvider::new([Reply::text("a long summary ".repeat(100))]);
+    let strategy = SummarizationStrategy::new(provider.clone(), 2, 0);
+    let tiny = vec![
+        Message::user("the goal"),
+        Message::assistant("a"),
+        Message::user("b"),
+        Message::assistant("c"),
+    ];
+    assert_eq!(strategy.compact(tiny.clone()).await.unwrap(), tiny);
+    assert_eq!(provider.calls(), 0);
+    // A summary that is longer than what it replaces is discarded. Its tokens count.
+    let long = long_history("uauaua");
+    let (after, used) = strategy.compact_with_usage(long.clone()).await.unwrap();
+    assert_eq!((after, provider.calls()), (long, 1));
+    assert!(used.output_tokens > 0 || used == TokenUsage::default());
 }

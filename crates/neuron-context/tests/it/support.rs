@@ -21,6 +21,26 @@ pub(crate) fn history(letters: &str) -> Vec<Message> {
     letters.chars().enumerate().map(message).collect()
 }
 
+/// The end of each text of a [`long_history`]. [`short`] omits it.
+pub(crate) const REST: &str =
+    ", and so on for longer than any mark that a compaction leaves behind";
+
+/// Builds a [`history`] whose texts are longer than the mark of a cleared result and than a summary.
+pub(crate) fn long_history(letters: &str) -> Vec<Message> {
+    let mut messages = history(letters);
+    let is_long = |message: &&mut Message| message.role != Role::System;
+    for block in messages.iter_mut().filter(is_long).flat_map(|message| &mut message.content) {
+        match block {
+            ContentBlock::Text(text) => text.push_str(REST),
+            ContentBlock::ToolResult { content, .. } => {
+                content.push(ContentItem::Text(REST.into()))
+            }
+            _ => {}
+        }
+    }
+    messages
+}
+
 fn plain(index: usize, letter: char) -> Message {
     match letter {
         's' => Message::system(format!("s{index}")),
@@ -60,7 +80,7 @@ pub(crate) fn short(messages: &[Message]) -> String {
             other => other.to_string(),
         };
         let text: String = message.content.iter().map(block).collect::<Vec<_>>().join("");
-        text.replace(CLEARED, "-").replace(&format!("{SUMMARY}\n"), "=")
+        text.replace(REST, "").replace(CLEARED, "-").replace(&format!("{SUMMARY}\n"), "=")
     };
     messages.iter().map(message).collect::<Vec<_>>().join(" ")
 }
