@@ -21,6 +21,15 @@ impl Checksum {
             sum.update((text.len() as u64).to_le_bytes());
             sum.update(text);
         }
+        Self::finish(sum)
+    }
+
+    /// Returns the checksum of two checksums.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self::finish(Sha256::new().chain_update(self.0).chain_update(other.0))
+    }
+
+    fn finish(sum: Sha256) -> Self {
         let sum: [u8; 32] = sum.finalize().into();
         let mut short = [0; 16];
         short.iter_mut().zip(sum).for_each(|(short, byte)| *short = byte);

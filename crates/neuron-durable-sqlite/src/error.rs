@@ -90,6 +90,14 @@ pub enum JournalError {
         /// The version with which the run was opened.
         opened: String,
     },
+    /// The run was submitted before with another start or another input.
+    #[error(
+        "the run {id:?} was submitted before with another start or input: submit the new one with another id"
+    )]
+    OtherStart {
+        /// The run's id.
+        id: String,
+    },
     /// The run has neither failed nor been cancelled, so it cannot be retried.
     #[error("the run {id:?} has not failed")]
     NotFailed {

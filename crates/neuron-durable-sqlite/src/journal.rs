@@ -99,7 +99,7 @@ impl Journal {
                 let steps = StepRow::load(transaction, (place.run, &id), 0)?;
                 let is_new = run.start.is_none();
                 if is_new {
-                    run.start = Some(json);
+                    run.set_first_start(json);
                 }
                 let stood_still = run.status == RunStatus::Stalled;
                 if stood_still {

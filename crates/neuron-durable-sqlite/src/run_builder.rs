@@ -141,24 +141,31 @@ impl<'a> RunBuilder<'a> {
     }
 
     /// Creates the run and stores its start, but does not open the run. A [pool](SqliteRuns::pool) of this or another
-    /// process drives it. If the run already has a start, nothing is changed.
+    /// process drives it. Returns `true` if the run got its start, and `false` if it has this start already, because the
+    /// call is repeated.
     ///
     /// # Errors
     ///
+    /// - [`JournalError::OtherStart`] if the run already has another start, or another input. Nothing is changed.
     /// - [`JournalError::NotJson`] if the input or the start cannot be stored.
     /// - [`JournalError::InvalidId`], [`JournalError::Corrupt`] or [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the run is either created or not created.
-    pub async fn submit(self, start: impl Into<Start>) -> Result<(), JournalError> {
+    pub async fn submit(self, start: impl Into<Start>) -> Result<bool, JournalError> {
         check_run_id(self.id)?;
         let start = to_json("the start of the run", &start.into())?;
         let (id, input, version) = (self.id.to_owned(), self.input?, self.options.agent_version);
         let now = millis(Utc::now());
         let submit = self.runs.database().write::<_, JournalError>(move |transaction| {
             let mut run = match RunRow::find(transaction, &id)? {
-                Some(run) if run.start.is_some() => return Ok(()),
+                Some(run)
+                    if input.is_some() && input != run.input || !run.can_begin_with(&start) =>
+                {
+                    return Err(JournalError::OtherStart { id }.into());
+                }
+                Some(run) if run.start.is_some() => return Ok(false),
                 Some(run) => run,
                 None => {
                     let mut run = RunRow::new(id, input, now);
@@ -167,12 +174,15 @@ impl<'a> RunBuilder<'a> {
                     run
                 }
             };
-            run.start = Some(start);
-            run.update(transaction)
+            run.set_first_start(start);
+            run.update(transaction)?;
+            Ok(true)
         });
-        submit.await?;
-        self.runs.notices().runnable.notify_waiters();
-        Ok(())
+        let is_new = submit.await?;
+        if is_new {
+            self.runs.notices().runnable.notify_waiters();
+        }
+        Ok(is_new)
     }
 
     /// Opens the run, and creates it if it does not exist. The steps of the run call `provider` and `tools`.

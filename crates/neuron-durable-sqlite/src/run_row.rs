@@ -43,10 +43,12 @@ pub(crate) struct RunRow {
     pub(crate) outcome: Option<String>,
     /// Version of the agent to which the run is pinned. `None` if the run is not pinned.
     pub(crate) agent_version: Option<String>,
+    /// Checksum of the start of the first execution. `None` as long as the run has no start.
+    first_start: Option<Checksum>,
 }
 
 const COLUMNS: &str = "key, id, status, created_at, changed_at, epoch, execution, started_at, \
-                       earlier_steps, input, start, outcome, sum, agent_version";
+                       earlier_steps, input, start, outcome, sum, agent_version, first_start";
 
 impl RunRow {
     /// Creates the row of a new run, which is not stored yet.
@@ -65,6 +67,23 @@ impl RunRow {
             start: None,
             outcome: None,
             agent_version: None,
+            first_start: None,
+        }
+    }
+
+    /// Sets the start of the first execution, a `Start` as JSON.
+    pub(crate) fn set_first_start(&mut self, start: String) {
+        self.first_start = Some(Checksum::of(&[], &[Some(&start)]));
+        self.start = Some(start);
+    }
+
+    /// Returns `true` if the run has no start, or if its first execution had this start, a `Start` as JSON. A run that
+    /// continued as new before the tables had [`first_start`](Self::first_start) counts as begun with any start.
+    pub(crate) fn can_begin_with(&self, start: &str) -> bool {
+        match (self.first_start, &self.start) {
+            (Some(first), _) => first == Checksum::of(&[], &[Some(start)]),
+            (None, Some(first)) if self.execution == 0 => first == start,
+            _ => true,
         }
     }
 
@@ -151,6 +170,7 @@ impl RunRow {
             start: row.get(10)?,
             outcome: row.get(11)?,
             agent_version: row.get(13)?,
+            first_start: row.get(14)?,
         };
         match row.get::<_, Checksum>(12)? == run.checksum() {
             true => Ok(run),
@@ -185,7 +205,7 @@ impl RunRow {
         let mut update = connection.prepare_cached(
             "UPDATE runs SET status = ?2, created_at = ?3, changed_at = ?4, epoch = ?5,
                  execution = ?6, started_at = ?7, earlier_steps = ?8, sum = ?9, input = ?10,
-                 start = ?11, outcome = ?12, agent_version = ?13
+                 start = ?11, outcome = ?12, agent_version = ?13, first_start = ?14
              WHERE key = ?1",
         )?;
         update.execute((
@@ -202,6 +222,7 @@ impl RunRow {
             &self.start,
             &self.outcome,
             &self.agent_version,
+            self.first_start,
         ))?;
         Ok(())
     }
@@ -226,7 +247,9 @@ impl RunRow {
         ];
         // Version 1 of the tables had no such column. Without a version, the checksum is the one of version 1.
         texts.extend(self.agent_version.as_deref().map(Some));
-        Checksum::of(&numbers.map(Some), &texts)
+        let sum = Checksum::of(&numbers.map(Some), &texts);
+        // Version 2 had no such column either.
+        self.first_start.map_or(sum, |first| sum.with(first))
     }
 }
 

@@ -7,7 +7,7 @@ pub(crate) const RUNS: Schema = Schema {
     application: "neuron runs",
     // The bytes of "nrnR", which mark the SQLite file as a database of runs.
     application_id: 0x6e72_6e52,
-    migrations: &[VERSION_1, VERSION_2],
+    migrations: &[VERSION_1, VERSION_2, VERSION_3],
 };
 
 /// The first version of the tables. Values are stored as JSON texts, and times as milliseconds since 1970.
@@ -71,4 +71,12 @@ const VERSION_2: &str = "
     ALTER TABLE signals ADD COLUMN sum BLOB;
     CREATE INDEX unfinished_runs ON runs (key)
         WHERE status IN ('running', 'stalled') AND instr(id, '/') = 0;
+";
+
+/// The third version of the tables. It adds the checksum of the start with which a run was made, because a run that
+/// continues as new replaces its start.
+///
+/// A run from an earlier version has no such checksum.
+const VERSION_3: &str = "
+    ALTER TABLE runs ADD COLUMN first_start BLOB;
 ";

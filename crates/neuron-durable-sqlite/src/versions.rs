@@ -143,7 +143,7 @@ async fn run_of_table_version_1_is_replayed_and_continues() {
     assert_eq!(late.as_deref(), Some("late"));
     let start = Start::from("What is 2 + 2?");
     assert_eq!(durable.start("another").await.unwrap(), start);
-    assert_eq!(look(&path, "PRAGMA user_version"), 2);
+    assert_eq!(look(&path, "PRAGMA user_version"), 3);
 }
 
 #[tokio::test]

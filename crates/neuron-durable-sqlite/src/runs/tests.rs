@@ -345,7 +345,7 @@ async fn file_of_another_kind_is_refused_and_left_unchanged() {
     std::fs::remove_file(&path).unwrap();
     drop(open().await.unwrap());
     for (change, says) in [
-        ("PRAGMA user_version = 3", "has schema version 3, and this version reads up to 2"),
+        ("PRAGMA user_version = 4", "has schema version 4, and this version reads up to 3"),
         ("PRAGMA application_id = 77", "is not a database of neuron runs"),
     ] {
         run(&path, change);

@@ -152,8 +152,6 @@ async fn pool_drives_at_most_three_of_twenty_runs_concurrently() {
     for number in 0..10 {
         runs.run(&id(number)).submit("go").await.unwrap();
     }
-    // A second submission of the same run is ignored.
-    runs.run(&id(0)).submit("fail").await.unwrap();
     let pool = worker.pool(&runs).at_once(3).each_run(|run| run.continue_after(3));
     let work = async {
         // More runs are submitted while the pool runs, by this and another handle.
@@ -172,6 +170,40 @@ async fn pool_drives_at_most_three_of_twenty_runs_concurrently() {
     for run in runs.list().await.unwrap() {
         assert_eq!((run.steps, run.execution), (Some(5), Some(1)), "{run:?}");
     }
+}
+
+/// Regression test. Before the fix, a second message under the id of a known run was dropped without an error.
+#[tokio::test]
+async fn known_run_is_not_submitted_with_another_start() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let worker = Worker::new();
+    let check = async || {
+        assert!(!runs.run("a").submit("go").await.unwrap(), "repeated");
+        assert!(!runs.run("b").input(&1).submit("go").await.unwrap(), "repeated with its input");
+        for (id, input, text) in [("a", None, "fail"), ("a", Some(1), "go"), ("b", Some(2), "go")] {
+            let run = runs.run(id);
+            let run = if let Some(input) = &input { run.input(input) } else { run };
+            let error = run.submit(text).await.unwrap_err();
+            assert!(
+                matches!(&error, JournalError::OtherStart { id: other } if other == id),
+                "{error}"
+            );
+        }
+    };
+    assert!(runs.run("a").submit("go").await.unwrap());
+    assert!(runs.run("b").input(&1).submit("go").await.unwrap());
+    check().await;
+    // Each run continues as new, which replaces its stored start.
+    let work = async {
+        until(&runs, "a", RunStatus::Done).await;
+        until(&runs, "b", RunStatus::Done).await;
+    };
+    let pool = worker.pool(&runs).each_run(|run| run.continue_after(3));
+    beside(pool, work).await;
+    assert_eq!(runs.inspect("a").await.unwrap().summary.execution, Some(1));
+    check().await;
+    assert_eq!(worker.begun("a"), 2, "two executions");
 }
 
 #[tokio::test]

@@ -67,7 +67,7 @@ async fn newer_table_version_is_refused() {
     let (_folder, path) = place();
     journal(&path).await;
     execute(&path, "PRAGMA user_version = 99");
-    refused(&path, " has schema version 99, and this version reads up to 2").await;
+    refused(&path, " has schema version 99, and this version reads up to 3").await;
 }
 
 #[tokio::test]
