@@ -2,6 +2,8 @@
 
 use neuron_types::ProviderError;
 
+use crate::named_delay::named_delay;
+
 /// The class of an error, derived from its codes and its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -200,15 +202,23 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     (Fault::Key, &["forbidden"]),
 ];
 
+/// Creates an error with a text, and with the delay that the text names.
+fn with_named_delay(error: fn(String) -> ProviderError, text: String) -> ProviderError {
+    match named_delay(&text) {
+        Some(delay) => error(text).with_retry_after(delay),
+        None => error(text),
+    }
+}
+
 impl Fault {
     /// Converts the class into an error with this text.
     pub(crate) fn error(self, text: String) -> ProviderError {
         match self {
             Self::Quota => ProviderError::InsufficientResources(text),
             Self::NoModel => ProviderError::ModelNotFound(text),
-            Self::RateLimit => ProviderError::RateLimit { retry_after: None },
-            Self::Overloaded => ProviderError::ServiceUnavailable(text),
-            Self::Loading => ProviderError::ModelLoading(text),
+            Self::RateLimit => ProviderError::RateLimit { retry_after: named_delay(&text) },
+            Self::Overloaded => with_named_delay(ProviderError::ServiceUnavailable, text),
+            Self::Loading => with_named_delay(ProviderError::ModelLoading, text),
             Self::Key => ProviderError::Authentication(text),
             Self::TooLong => ProviderError::ContextWindowExceeded(text),
             Self::Request => ProviderError::InvalidRequest(text),

@@ -44,6 +44,7 @@ mod body;
 mod chunks;
 mod fault;
 mod headers;
+mod named_delay;
 mod rejection;
 mod reply;
 mod vendor_error;

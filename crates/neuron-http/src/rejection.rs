@@ -83,9 +83,31 @@ impl Rejection {
         }
     }
 
-    /// Adds the delay of [`retry_after`] to an error, if the response's headers contain one.
+    /// Adds to an error what the response's headers say about a retry.
+    ///
+    /// - The delay of [`retry_after`] is added, if the headers contain one.
+    /// - OpenAI and Anthropic may send `x-should-retry`. If it is `true`, an error that
+    ///   [would not be retried](ProviderError::is_retryable) becomes a [`ServiceUnavailable`]. If it is `false`, a rate
+    ///   limit becomes an exhausted quota ([`InsufficientResources`]), and any other error that would be retried becomes
+    ///   [`ProviderError::Other`].
+    ///
+    /// [`ServiceUnavailable`]: ProviderError::ServiceUnavailable
+    /// [`InsufficientResources`]: ProviderError::InsufficientResources
     #[must_use]
     pub fn with_retry_after(&self, error: ProviderError) -> ProviderError {
+        let forbidden = |error| format!("{error}; the server forbids a retry (x-should-retry)");
+        let error = match (self.header("x-should-retry"), error) {
+            (Some("true"), error) if !error.is_retryable() => {
+                ProviderError::ServiceUnavailable(error.to_string())
+            }
+            (Some("false"), error @ ProviderError::RateLimit { .. }) => {
+                return ProviderError::InsufficientResources(forbidden(error));
+            }
+            (Some("false"), error) if error.is_retryable() => {
+                return ProviderError::Other(forbidden(error).into());
+            }
+            (_, error) => error,
+        };
         match retry_after(&self.headers) {
             Some(delay) => error.with_retry_after(delay),
             None => error,
@@ -128,9 +150,8 @@ impl Rejection {
             404 => ProviderError::InvalidRequest(format!("{text}; the base URL is probably wrong")),
             // `ProviderError::Timeout` has no field for the delay.
             408 | 504 if retry_after(&self.headers).is_none() => ProviderError::Timeout(self.limit),
-            408 => ProviderError::ServiceUnavailable(text),
-            429 => ProviderError::RateLimit { retry_after: None },
-            500.. => ProviderError::ServiceUnavailable(text),
+            429 => Fault::RateLimit.error(text),
+            408 | 500.. => Fault::Overloaded.error(text),
             _ => ProviderError::InvalidRequest(text),
         };
         self.with_retry_after(error)
@@ -205,6 +226,40 @@ mod tests {
             let rejection =
                 Rejection::new(status, headers.clone(), body.as_bytes(), Duration::ZERO);
             assert_eq!(rejection.error().retry_after(), expected, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn delay_that_only_the_message_names_counts() {
+        let body = br#"{"error": {"message": "Please retry after 30 seconds."}}"#;
+        let of = |status, headers| Rejection::new(status, headers, body, Duration::ZERO).error();
+        for (status, expected) in [(429, Some(30)), (503, Some(30)), (400, None)] {
+            let error = of(status, HeaderMap::new());
+            assert_eq!(error.retry_after(), expected.map(Duration::from_secs), "{status}");
+            let headers = [(HeaderName::from_static("retry-after"), HeaderValue::from_static("2"))];
+            let header = of(status, HeaderMap::from_iter(headers)).retry_after();
+            assert_eq!(header, expected.map(|_| Duration::from_secs(2)), "the header counts more");
+        }
+    }
+
+    #[test]
+    fn x_should_retry_is_obeyed() {
+        let body = br#"{"error": {"message": "why"}}"#;
+        for (status, value, kind, is_retryable) in [
+            (429, "false", "InsufficientResources", false),
+            (503, "false", "Other", false),
+            (504, "false", "Other", false),
+            (409, "true", "ServiceUnavailable", true),
+            (400, "true", "ServiceUnavailable", true),
+            (429, "true", "RateLimit", true),
+            (400, "false", "InvalidRequest", false),
+            (503, "maybe", "ServiceUnavailable", true),
+        ] {
+            let name = HeaderName::from_static("x-should-retry");
+            let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
+            let error = Rejection::new(status, headers, body, Duration::ZERO).error();
+            let found = (error.kind(), error.is_retryable());
+            assert_eq!(found, (kind, is_retryable), "{status} {value}: {error}");
         }
     }
 
