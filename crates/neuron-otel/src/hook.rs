@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuron_types::{
-    EmbeddingProvider, HookAction, HookError, HookEvent, HookScope, ObservabilityHook, Operation,
-    OperationKind, OperationScope, Provider,
+    EmbeddingProvider, HookAction, HookAttachment, HookError, HookEvent, HookScope,
+    ObservabilityHook, Operation, OperationKind, OperationScope, Provider,
 };
 use opentelemetry::metrics::MeterProvider;
 use serde_json::Value;
@@ -32,6 +32,7 @@ use crate::{ContentCapture, ContentKind, OtelEmbeddings, OtelProvider, SemanticC
 #[derive(Debug, Clone)]
 pub struct OtelHook {
     pub(crate) config: Arc<Config>,
+    attachment: HookAttachment,
 }
 
 impl OtelHook {
@@ -54,6 +55,7 @@ impl OtelHook {
                 instruments: Instruments::global(),
                 unsampled: false,
             }),
+            attachment: HookAttachment::default(),
         }
     }
 
@@ -143,7 +145,7 @@ impl OtelHook {
             unsampled: self.config.unsampled,
         };
         change(&mut config);
-        Self { config: Arc::new(config) }
+        Self { config: Arc::new(config), attachment: HookAttachment::default() }
     }
 }
 
@@ -164,6 +166,7 @@ impl ObservabilityHook for OtelHook {
         event: HookEvent<'_>,
         scope: &HookScope<'_>,
     ) -> Result<HookAction, HookError> {
+        self.attachment.warn(&event, "OtelHook", "on_event_in and scope");
         match event {
             HookEvent::FirstChunk => Activity::record_first_chunk(),
             // Only `SemanticConventions::Book` has spans of turns.
@@ -176,6 +179,7 @@ impl ObservabilityHook for OtelHook {
     }
 
     fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
+        self.attachment.attach();
         let (config, scope) = (&self.config, &operation.scope);
         match operation.kind {
             OperationKind::Run { session_id, request } => {

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuron_types::{
-    HookAction, HookError, HookEvent, HookScope, ObservabilityHook, Operation, OperationScope,
-    WasmCompatSend, WasmCompatSync,
+    HookAction, HookAttachment, HookError, HookEvent, HookScope, ObservabilityHook, Operation,
+    OperationScope, WasmCompatSend, WasmCompatSync,
 };
 
 use conversations::{Conversations, RunKey};
@@ -149,6 +149,7 @@ pub struct CacheMissDetector {
     excerpt_bytes: usize,
     max_idle_bytes: usize,
     shared: Arc<Shared>,
+    attachment: HookAttachment,
 }
 
 /// The conversations that all clones of a detector share.
@@ -172,6 +173,7 @@ impl CacheMissDetector {
             excerpt_bytes: 0,
             max_idle_bytes: MAX_IDLE_BYTES,
             shared: Arc::default(),
+            attachment: HookAttachment::default(),
         }
     }
 
@@ -273,8 +275,8 @@ impl fmt::Debug for CacheMissDetector {
 
 /// Watches runs and model calls with scopes, and compactions with an event.
 impl ObservabilityHook for CacheMissDetector {
-    async fn on_event(&self, _event: HookEvent<'_>) -> Result<HookAction, HookError> {
-        Ok(HookAction::Continue)
+    async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+        self.on_event_in(event, &HookScope::default()).await
     }
 
     async fn on_event_in(
@@ -282,6 +284,7 @@ impl ObservabilityHook for CacheMissDetector {
         event: HookEvent<'_>,
         scope: &HookScope<'_>,
     ) -> Result<HookAction, HookError> {
+        self.attachment.warn(&event, "CacheMissDetector", "on_event_in and scope");
         if let HookEvent::ContextCompaction { .. } = event {
             self.shared.lock().compacted(&RunKey::of(scope));
         }
@@ -289,6 +292,7 @@ impl ObservabilityHook for CacheMissDetector {
     }
 
     fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
+        self.attachment.attach();
         scopes::open(self, operation)
     }
 }

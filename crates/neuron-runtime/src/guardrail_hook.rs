@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuron_types::{
-    BoxedLayer, BufferedDeltas, CompletionResponse, HookAction, HookError, HookEvent, LoopError,
-    ModelCall, ModelLayer, ModelNext, ObservabilityHook,
+    BoxedLayer, BufferedDeltas, CompletionResponse, HookAction, HookAttachment, HookError,
+    HookEvent, LoopError, Message, ModelCall, ModelLayer, ModelNext, ObservabilityHook, Role,
 };
 
 use crate::guardrail::Findings;
@@ -50,6 +50,13 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 /// - Results of tools are shown to a stream's reader before they are checked. The check only prevents their use by the
 ///   model.
 ///
+/// # Inside another hook
+///
+/// A hook of your own may hold this hook. It should forward [`layer`](ObservabilityHook::layer). If it forwards only
+/// events, the guardrails check the text at [`HookEvent::PreLlmCall`] and [`HookEvent::PostLlmCall`], and a tripwire is
+/// [`HookAction::Terminate`]. Rejected input then stays in the conversation, deltas are not held back, and the output of
+/// a typed run is checked only if it is text.
+///
 /// # Example
 ///
 /// ```
@@ -92,6 +99,7 @@ pub struct GuardrailHook {
     checks_tool_results: bool,
     /// Set if deltas are delayed until the response has passed the output guardrails.
     holds_back_text: bool,
+    attachment: HookAttachment,
 }
 
 impl GuardrailHook {
@@ -141,13 +149,27 @@ impl GuardrailHook {
     }
 }
 
-/// Adds the guardrails as a [layer](ModelLayer) around the agent's model calls. Events of the run are ignored.
+/// Adds the guardrails as a [layer](ModelLayer) around the agent's model calls. Without this layer, the guardrails check
+/// at the events of the run.
 impl ObservabilityHook for GuardrailHook {
-    async fn on_event(&self, _event: HookEvent<'_>) -> Result<HookAction, HookError> {
-        Ok(HookAction::Continue)
+    async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+        let rejected = match event {
+            _ if self.attachment.is_attached() => None,
+            HookEvent::PreLlmCall { request } => {
+                let is_answer = |message: &Message| message.role == Role::Assistant;
+                let new = request.messages.rsplit(is_answer).next().unwrap_or_default();
+                self.judge_input(&input_text(new, self.checks_tool_results)).await
+            }
+            HookEvent::PostLlmCall { response } => {
+                self.judge_output(&output_text(response, "", None)).await
+            }
+            _ => None,
+        };
+        Ok(rejected.map_or(HookAction::Continue, |reason| HookAction::Terminate { reason }))
     }
 
     fn layer(&self) -> Option<BoxedLayer> {
+        self.attachment.attach();
         Some(BoxedLayer::new(self.clone()))
     }
 }
@@ -172,7 +194,9 @@ impl ModelLayer for GuardrailHook {
         // Only a streamed call has a sink.
         let held = next.sink().filter(|_| self.holds_back_text).map(BufferedDeltas::new);
         let response = held.as_ref().map_or(next, |held| next.with_sink(held)).run(call).await?;
-        if let Some(reason) = self.judge_output(&output_text(&response, &call)).await {
+        if let Some(reason) =
+            self.judge_output(&output_text(&response, call.said_before, call.output_tool)).await
+        {
             next.take_back_paused_answer();
             return Err(call.rejected(reason, false));
         }

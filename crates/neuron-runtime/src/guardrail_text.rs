@@ -1,8 +1,7 @@
 //! Extracts the texts that guardrails check from new messages and from a response.
 
 use neuron_types::{
-    CompletionResponse, ContentBlock, ContentItem, DocumentSource, Message, ModelCall, Role,
-    ToolCall,
+    CompletionResponse, ContentBlock, ContentItem, DocumentSource, Message, Role, ToolCall,
 };
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -37,15 +36,20 @@ pub(crate) fn input_text(messages: &[Message], with_tool_results: bool) -> Strin
     joined(lines)
 }
 
-/// Returns the text of a response for the output guardrails. The text of earlier responses in the same turn precedes
-/// it. The output of a typed run is included as JSON. Returns an empty text if the response itself has no text.
+/// Returns the text of a response for the output guardrails. `said_before` is the text of earlier responses in the same
+/// turn, which precedes it. The output of a typed run, which the model may give as a call of `output_tool`, is included
+/// as JSON. Returns an empty text if the response itself has no text.
 ///
 /// JSON may contain escaped characters (`\u0040`, `\n`). An unescaped copy is then appended, so that guardrails also
 /// check the text that a reader of the parsed JSON gets.
-pub(crate) fn output_text(response: &CompletionResponse, asked: &ModelCall<'_>) -> String {
+pub(crate) fn output_text(
+    response: &CompletionResponse,
+    said_before: &str,
+    output_tool: Option<&str>,
+) -> String {
     let mut lines = vec![response.message.text()];
     for call in response.message.tool_uses() {
-        if asked.output_tool == Some(call.name) {
+        if output_tool == Some(call.name) {
             // Incomplete JSON of a cut-off response is used unchanged.
             let raw = ToolCall::invalid_json(call.input).map(str::to_owned);
             lines.push(raw.unwrap_or_else(|| call.input.to_string()));
@@ -57,7 +61,7 @@ pub(crate) fn output_text(response: &CompletionResponse, asked: &ModelCall<'_>) 
         return text;
     }
     // A provider may pause a response and continue it. A forbidden text may be split between the two parts.
-    let text = format!("{}{text}", asked.said_before);
+    let text = format!("{said_before}{text}");
     let as_read = if has_output || has_json(&text) { unescaped(&text) } else { text.clone() };
     if as_read == text { text } else { format!("{text}\n{as_read}") }
 }

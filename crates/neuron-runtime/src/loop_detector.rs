@@ -10,8 +10,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use neuron_types::{
-    BoxedLayer, CompletionResponse, HookAction, HookError, HookEvent, InjectionPoint, Injector,
-    LoopError, ModelCall, ModelLayer, ModelNext, ObservabilityHook, RunTools, RunView,
+    BoxedLayer, CompletionResponse, HookAction, HookAttachment, HookError, HookEvent,
+    InjectionPoint, Injector, LoopError, ModelCall, ModelLayer, ModelNext, ObservabilityHook,
+    RunTools, RunView,
 };
 
 use found::{Found, Pattern};
@@ -133,6 +134,7 @@ pub struct LoopDetector {
     exempt: BTreeSet<String>,
     /// Names of the tools that only read, in addition to the tools whose annotation says so.
     read_only: BTreeSet<String>,
+    attachment: HookAttachment,
 }
 
 /// The numbers of repetitions at which a [`LoopDetector`] warns the model and ends the run.
@@ -179,6 +181,7 @@ impl LoopDetector {
             no_progress: LoopThresholds::new(5, 10),
             exempt: BTreeSet::new(),
             read_only: BTreeSet::new(),
+            attachment: HookAttachment::default(),
         }
     }
 
@@ -287,11 +290,13 @@ impl Default for LoopDetector {
 
 /// Adds the warnings as an [`Injector`], and the end of the run as a [`ModelLayer`]. Events of the run are ignored.
 impl ObservabilityHook for LoopDetector {
-    async fn on_event(&self, _event: HookEvent<'_>) -> Result<HookAction, HookError> {
+    async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+        self.attachment.warn(&event, "LoopDetector", "layer and injector");
         Ok(HookAction::Continue)
     }
 
     fn layer(&self) -> Option<BoxedLayer> {
+        self.attachment.attach();
         Some(BoxedLayer::new(self.clone()))
     }
 

@@ -8,7 +8,8 @@ mod spans;
 use std::sync::Arc;
 
 use neuron_types::{
-    HookAction, HookError, HookEvent, HookScope, ObservabilityHook, Operation, OperationScope,
+    HookAction, HookAttachment, HookError, HookEvent, HookScope, ObservabilityHook, Operation,
+    OperationScope,
 };
 
 use clocks::Clocks;
@@ -93,6 +94,7 @@ pub struct TracingHook {
     events_only: bool,
     /// Start times of the open runs and calls, shared by all clones.
     clocks: Arc<Clocks>,
+    attachment: HookAttachment,
 }
 
 impl TracingHook {
@@ -141,11 +143,13 @@ impl ObservabilityHook for TracingHook {
         event: HookEvent<'_>,
         scope: &HookScope<'_>,
     ) -> Result<HookAction, HookError> {
+        self.attachment.warn(&event, "TracingHook", "on_event_in and scope");
         self.tell(event, scope);
         Ok(HookAction::Continue)
     }
 
     fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
+        self.attachment.attach();
         self.open_span(operation)
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -283,6 +284,50 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
     /// conversation. The default returns `None`, which means no injector.
     fn injector(&self) -> Option<Arc<dyn Injector>> {
         None
+    }
+}
+
+/// Finds out whether an agent calls every method of a hook.
+///
+/// Some hooks work in a method with a default, such as [`ObservabilityHook::layer`]. If another hook holds such a hook
+/// and forwards only its events, the work would be left out without a notice. Such a hook therefore calls
+/// [`attach`](Self::attach) in that method, and [`warn`](Self::warn) when it handles an event. A clone is not attached.
+#[derive(Debug, Default)]
+pub struct HookAttachment {
+    is_attached: AtomicBool,
+    is_warned: AtomicBool,
+}
+
+impl HookAttachment {
+    /// Notes that the method with the hook's work was called.
+    pub fn attach(&self) {
+        self.is_attached.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if the method with the hook's work was called.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        self.is_attached.load(Ordering::Relaxed)
+    }
+
+    /// Logs a warning if `event` is a model call, and the method with the hook's work was not called. Logs it only once.
+    /// `hook` is the name of the hook's type, and `methods` are the names of the methods to forward.
+    pub fn warn(&self, event: &HookEvent<'_>, hook: &str, methods: &str) {
+        let is_call = matches!(event, HookEvent::PreLlmCall { .. });
+        if is_call && !self.is_attached() && !self.is_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                hook,
+                methods,
+                "the hook does only a part of its work: a hook that holds it must forward these methods too"
+            );
+        }
+    }
+}
+
+/// Another hook is attached by itself.
+impl Clone for HookAttachment {
+    fn clone(&self) -> Self {
+        Self::default()
     }
 }
 

@@ -321,7 +321,7 @@ fn growing_conversation_equals_whole_serialisation() {
     let messages: Vec<Message> =
         (0..20).map(|number| Message::user(format!("\"{number}\"\n"))).collect();
     let other: Vec<Message> = (0..9).map(|_| Message::assistant("x")).collect();
-    let (key, changed) = (HistoryKey::unique(), HistoryKey::unique().rewritten(1));
+    let (key, changed) = (HistoryKey::unique(), HistoryKey::unique());
     let mut history = History::default();
     for (messages, key) in [
         (&messages[..0], Some(key)),
