@@ -297,6 +297,14 @@ impl Budget {
         self.add(Some(ModelName { vendor, model }), usage)
     }
 
+    /// Returns `true` if no further model call fits into this budget or into a budget of which it is a
+    /// [part](Self::part), not even a call with one token. Reservations of calls in progress do not count, because they
+    /// may be released.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.accounts.iter().any(|account| account.is_exhausted())
+    }
+
     /// Returns what this budget has counted, without reservations. `None` if it has counted nothing.
     #[must_use]
     pub fn spending(&self) -> Option<BudgetSpending> {

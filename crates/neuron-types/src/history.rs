@@ -1,5 +1,6 @@
 //! Keys that identify the conversation of a run across requests, for caches.
 
+use std::any::type_name;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,19 +8,14 @@ use crate::{Message, RequestRef};
 
 /// The key of a conversation to which messages are only appended.
 ///
-/// If two requests in a process have the same key, the later request starts with all messages of the earlier request.
-/// Code that caches a digest or the serialised messages therefore needs to process only the new messages. After a
-/// change of earlier messages, the loop must use a new key from [`rewritten`](Self::rewritten).
+/// If two requests in a process have the same key, the longer one starts with all messages of the shorter one. Code that
+/// caches a digest or the serialised messages therefore needs to process only the new messages.
 ///
-/// The agent loop creates a key for each run, because a conversation can be cloned or changed between two runs.
-/// Therefore the key does not identify a conversation across runs.
+/// The agent loop keeps the key of a conversation while messages are appended to it, also across runs. A conversation
+/// gets a new key when an earlier message changes, when it is forked or deserialised, and when a clone of it goes
+/// another way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct HistoryKey {
-    /// Number that identifies the conversation. No other conversation in this process has the same number.
-    conversation: usize,
-    /// Number of times that earlier messages of the conversation were changed.
-    rewrites: usize,
-}
+pub struct HistoryKey(usize);
 
 impl HistoryKey {
     /// Creates a key that is unique in this process.
@@ -27,23 +23,25 @@ impl HistoryKey {
     pub fn unique() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         // `Relaxed` suffices, because the numbers only need to be unique.
-        Self { conversation: NEXT.fetch_add(1, Ordering::Relaxed), rewrites: 0 }
-    }
-
-    /// Returns the key of the same conversation after its earlier messages were changed `rewrites` times.
-    #[must_use]
-    pub fn rewritten(self, rewrites: usize) -> Self {
-        Self { rewrites, ..self }
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// A [`HistoryKey`], with the messages for which the key was set.
+/// What is known about the messages of a request, with the messages for which it was set.
 ///
 /// `Debug` omits the fields, because a request also contains the messages and shows them already.
 #[derive(Clone, Copy)]
 pub struct History<'a> {
-    key: HistoryKey,
+    fact: Fact,
     messages: &'a [Message],
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fact {
+    Key(HistoryKey),
+    /// The provider with this type and address lent its owned request, because it has no
+    /// [`complete`](crate::Provider::complete) or [`complete_stream`](crate::Provider::complete_stream).
+    LentBy(&'static str, usize),
 }
 
 impl fmt::Debug for History<'_> {
@@ -54,7 +52,7 @@ impl fmt::Debug for History<'_> {
 
 impl PartialEq for History<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.key == other.key && std::ptr::eq(self.messages, other.messages)
+        self.fact == other.fact && std::ptr::eq(self.messages, other.messages)
     }
 }
 
@@ -62,17 +60,43 @@ impl<'a> RequestRef<'a> {
     /// Sets the key of the request's conversation.
     #[must_use]
     pub fn with_history(self, key: HistoryKey) -> Self {
-        Self { history: Some(History { key, messages: self.messages }), ..self }
+        self.with_fact(Fact::Key(key))
     }
 
     /// Returns the key of the conversation. Returns `None` if no key was set, or if the field `messages` was replaced
     /// after the key was set.
     #[must_use]
     pub fn history_key(&self) -> Option<HistoryKey> {
-        // The key is only valid for the messages with which it was set. Comparing addresses avoids comparing contents.
-        let history = self.history.filter(|history| std::ptr::eq(history.messages, self.messages));
-        history.map(|history| history.key)
+        match self.fact()? {
+            Fact::Key(key) => Some(key),
+            Fact::LentBy(..) => None,
+        }
     }
+
+    /// Marks the request as lent by a provider that has only methods which borrow.
+    pub(crate) fn lent_by<P: ?Sized>(self, provider: &P) -> Self {
+        self.with_fact(Fact::LentBy(type_name::<P>(), address(provider)))
+    }
+
+    /// Returns `true` if this provider lent the request.
+    pub(crate) fn is_lent_by<P: ?Sized>(&self, provider: &P) -> bool {
+        // The address alone could be that of a field, to which a wrapper forwards the request.
+        self.fact() == Some(Fact::LentBy(type_name::<P>(), address(provider)))
+    }
+
+    fn with_fact(self, fact: Fact) -> Self {
+        Self { history: Some(History { fact, messages: self.messages }), ..self }
+    }
+
+    fn fact(&self) -> Option<Fact> {
+        // It is only valid for the messages with which it was set. Comparing addresses avoids comparing contents.
+        let history = self.history.filter(|history| std::ptr::eq(history.messages, self.messages));
+        history.map(|history| history.fact)
+    }
+}
+
+fn address<P: ?Sized>(provider: &P) -> usize {
+    std::ptr::from_ref(provider).addr()
 }
 
 #[cfg(test)]
@@ -90,14 +114,5 @@ mod tests {
         for other in [&messages[..1], &messages[1..], &copy] {
             assert_eq!(RequestRef { messages: other, ..request }.history_key(), None);
         }
-    }
-
-    #[test]
-    fn keys_differ_by_conversation_and_rewrite() {
-        let (a, b) = (HistoryKey::unique(), HistoryKey::unique());
-        assert_ne!(a, b);
-        assert_ne!(a, a.rewritten(1));
-        assert_eq!(a.rewritten(1), a.rewritten(1));
-        assert_ne!(a.rewritten(1), b.rewritten(1));
     }
 }

@@ -89,6 +89,7 @@ mod durability;
 mod durable;
 mod durable_agent;
 mod durable_provider;
+mod exceeded_limit;
 mod history;
 mod hook;
 mod injector;
@@ -136,8 +137,11 @@ pub use error::{
     McpError, MediaError, PermissionRuleError, ProviderError, RegistryError, SandboxError,
     StorageError, StreamError, SubAgentError, ToolError, UncertainEffect, Unsent,
 };
+pub use exceeded_limit::{ExceededLimit, LimitedResource, ParseLimitError};
 pub use history::{History, HistoryKey};
-pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook, OuterCall};
+pub use hook::{
+    BoxedHook, HookAction, HookAttachment, HookEvent, HookScope, ObservabilityHook, OuterCall,
+};
 pub use injector::{InjectionPoint, Injector};
 pub use layer::{
     BoxedLayer, ModelCall, ModelEndpoint, ModelLayer, ModelNext, ModelResponseFuture, RunView,
@@ -168,7 +172,7 @@ pub use request_ref::RequestRef;
 pub use request_settings::RequestSettings;
 pub use resource::{EmbeddedResource, ResourceLink};
 pub use response::{CompletionResponse, StopReason};
-pub use retry::Retry;
+pub use retry::{Backoff, Retry};
 pub use run_snapshot::{KnownEffect, RunSnapshot};
 pub use sandbox::{BoxedSandbox, Sandbox, SandboxLimit};
 pub use scope::{InScopes, Operation, OperationKind, OperationScope, Outcome, Scopes};

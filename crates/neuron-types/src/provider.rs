@@ -16,9 +16,9 @@ use crate::{
 /// the request. A provider that needs an owned request implements [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream)
 /// instead. Each model call of a loop then copies the conversation.
 ///
-/// The defaults of `complete` and `complete_ref` call each other. If a provider implements neither, the compiler
-/// reports a recursion that "requires boxing" (E0733) where the provider is used. The same applies to the streaming
-/// methods.
+/// The defaults of `complete` and `complete_ref` call each other. If a provider implements neither, each call fails with
+/// [`ProviderError::InvalidRequest`], which names the provider and the missing methods. The same applies to the streaming
+/// methods. The compiler cannot find this out.
 ///
 /// This trait is not object-safe. Use [`BoxedProvider`] to choose a provider at run time.
 ///
@@ -73,7 +73,8 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         &self,
         request: CompletionRequest,
     ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
-        async move { self.complete_ref(request.view()).await }
+        // A box, because the two defaults would otherwise contain each other's future.
+        async move { boxed(self.complete_ref(request.view().lent_by(self))).await }
     }
 
     /// Requests a response as a stream of events with an owned request. The default calls
@@ -86,7 +87,7 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         &self,
         request: CompletionRequest,
     ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
-        async move { self.complete_stream_ref(request.view()).await }
+        async move { boxed(self.complete_stream_ref(request.view().lent_by(self))).await }
     }
 
     /// Requests a complete response with a borrowed request. The default copies the request and calls
@@ -99,7 +100,12 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         &self,
         request: RequestRef<'_>,
     ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
-        self.complete(copied(request, self.info().name))
+        async move {
+            if request.is_lent_by(self) {
+                return Err(missing::<Self>("complete_ref", "complete"));
+            }
+            self.complete(copied(request, self.info().name)).await
+        }
     }
 
     /// Requests a response as a stream of events with a borrowed request. The default copies the request and calls
@@ -113,7 +119,12 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         &self,
         request: RequestRef<'_>,
     ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
-        self.complete_stream(copied(request, self.info().name))
+        async move {
+            if request.is_lent_by(self) {
+                return Err(missing::<Self>("complete_stream_ref", "complete_stream"));
+            }
+            self.complete_stream(copied(request, self.info().name)).await
+        }
     }
 
     /// Requests a complete response with a borrowed request, as a boxed future. The default boxes the future of
@@ -156,6 +167,18 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
 
 /// Number of messages from which [`copied`] logs a warning.
 const LONG_CONVERSATION: usize = 100;
+
+fn boxed<'a, T>(future: impl Future<Output = T> + WasmCompatSend + 'a) -> WasmBoxedFuture<'a, T> {
+    Box::pin(future)
+}
+
+/// Returns the error of a provider that implements neither of two methods.
+fn missing<P: ?Sized>(borrowing: &str, owning: &str) -> ProviderError {
+    let provider = std::any::type_name::<P>();
+    ProviderError::InvalidRequest(format!(
+        "the provider `{provider}` has no `{borrowing}` and no `{owning}`: implement `Provider::{borrowing}`"
+    ))
+}
 
 /// Copies a request for a provider that needs an owned request. For a long conversation, logs a warning once per
 /// process.

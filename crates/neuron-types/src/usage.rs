@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, LoopError};
+use crate::{Cost, ExceededLimit, LimitedResource, LoopError};
 
 /// The tokens of one or more model calls, and their cost.
 ///
@@ -176,7 +176,8 @@ impl UsageLimits {
     ///
     /// [`LoopError::UsageLimitExceeded`] if `requests` exceeds the limit.
     pub fn check_requests(&self, requests: usize) -> Result<(), LoopError> {
-        at_most("request", requests, self.request_limit)
+        let exceeded = |used, limit| LimitedResource::Requests { used, limit };
+        at_most(requests, self.request_limit, exceeded)
     }
 
     /// Checks a number of tool calls against [`tool_calls_limit`](Self::tool_calls_limit).
@@ -185,7 +186,8 @@ impl UsageLimits {
     ///
     /// [`LoopError::UsageLimitExceeded`] if `calls` exceeds the limit.
     pub fn check_tool_calls(&self, calls: usize) -> Result<(), LoopError> {
-        at_most("tool call", calls, self.tool_calls_limit)
+        let exceeded = |used, limit| LimitedResource::ToolCalls { used, limit };
+        at_most(calls, self.tool_calls_limit, exceeded)
     }
 
     /// Checks used tokens against the three token limits, for input, output and total tokens.
@@ -194,19 +196,25 @@ impl UsageLimits {
     ///
     /// [`LoopError::UsageLimitExceeded`] if `usage` exceeds a limit. The text names the first exceeded limit.
     pub fn check_tokens(&self, usage: &TokenUsage) -> Result<(), LoopError> {
-        at_most("input token", usage.input_tokens, self.input_tokens_limit)?;
-        at_most("output token", usage.output_tokens, self.output_tokens_limit)?;
-        at_most("total token", usage.total_tokens(), self.total_tokens_limit)
+        use LimitedResource::{InputTokens, OutputTokens, TotalTokens};
+        let Self { input_tokens_limit, output_tokens_limit, total_tokens_limit, .. } = *self;
+        let exceeded = |used, limit| InputTokens { used, limit };
+        at_most(usage.input_tokens, input_tokens_limit, exceeded)?;
+        let exceeded = |used, limit| OutputTokens { used, limit };
+        at_most(usage.output_tokens, output_tokens_limit, exceeded)?;
+        at_most(usage.total_tokens(), total_tokens_limit, |used, limit| TotalTokens { used, limit })
     }
 }
 
-/// Returns [`LoopError::UsageLimitExceeded`] if `count` exceeds `limit`. `what` names the counted resource.
-fn at_most(what: &str, count: usize, limit: Option<usize>) -> Result<(), LoopError> {
+/// Returns [`LoopError::UsageLimitExceeded`] if `used` exceeds `limit`. `exceeded` creates the value of the error.
+fn at_most(
+    used: usize,
+    limit: Option<usize>,
+    exceeded: impl FnOnce(usize, usize) -> LimitedResource,
+) -> Result<(), LoopError> {
     match limit {
-        // FAULT a limit that is off by one: `count > limit` -> `count >= limit`
-        Some(limit) if count > limit => {
-            Err(LoopError::UsageLimitExceeded(format!("{what} limit exceeded: {count} > {limit}")))
-        }
+        // FAULT a limit that is off by one: `used > limit` -> `used >= limit`
+        Some(limit) if used > limit => Err(ExceededLimit::from(exceeded(used, limit)).into()),
         _ => Ok(()),
     }
 }

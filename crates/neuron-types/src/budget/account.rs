@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::BudgetSpending;
-use crate::{Cost, LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits};
+use crate::{
+    Cost, ExceededLimit, LimitedResource, LoopError, Money, PriceList, TokenUsage, UnknownPrice,
+    UsageLimits,
+};
 
 /// The limits and the counters of one budget.
 pub(super) struct Account {
@@ -136,22 +139,35 @@ impl Account {
             .and_then(|()| limits.check_tokens(&tokens.as_usage()))
             .and_then(|()| self.check_money(tokens.cost.amount))
             .and_then(|()| limits.check_tool_calls(taken.tool_calls));
-        // The prefix distinguishes a shared budget from the run's own limits in the error text.
-        checked.map_err(|error| match error {
-            LoopError::UsageLimitExceeded(what) => {
-                LoopError::UsageLimitExceeded(format!("budget: {what}"))
-            }
-            other => other,
+        checked.map_err(|error| match error.exceeded_limit() {
+            Some(limit) => ExceededLimit { is_of_budget: true, ..limit }.into(),
+            None => error,
         })?;
         balance.reserved = balance.reserved.plus(amount);
         Ok(())
     }
 
+    /// Returns `true` if the limits allow no further model call, not even with one token. Reservations do not count.
+    pub(super) fn is_exhausted(&self) -> bool {
+        let used = self.lock().used;
+        let next = |count: usize| count.saturating_add(1);
+        let tokens = |input_tokens, output_tokens| TokenUsage {
+            input_tokens,
+            output_tokens,
+            ..TokenUsage::default()
+        };
+        let (input, output) = (used.input_tokens, used.output_tokens);
+        let limit = self.money.as_ref().and_then(|terms| terms.limit);
+        self.limits.check_requests(next(used.requests)).is_err()
+            || self.limits.check_tokens(&tokens(next(input), output)).is_err()
+            || self.limits.check_tokens(&tokens(input, next(output))).is_err()
+            || limit.is_some_and(|limit| used.cost.amount >= limit)
+    }
+
     fn check_money(&self, money: Money) -> Result<(), LoopError> {
         match self.money.as_ref().and_then(|terms| terms.limit) {
             Some(limit) if money > limit => {
-                let text = format!("money limit exceeded: {money} > {limit}");
-                Err(LoopError::UsageLimitExceeded(text))
+                Err(ExceededLimit::from(LimitedResource::Money { used: money, limit }).into())
             }
             _ => Ok(()),
         }

@@ -27,8 +27,8 @@ pub enum LoopError {
     /// The run reached its maximum number of turns, which is the value of the variant.
     #[error("max turns reached ({0})")]
     MaxTurns(usize),
-    /// The run reached a usage limit. The text names the limit. If a [`Budget`](crate::Budget) refused a call, the
-    /// count in the text includes reservations.
+    /// The run reached a usage limit. The text names the limit, and [`exceeded_limit`](Self::exceeded_limit) returns it as
+    /// a value. If a [`Budget`](crate::Budget) refused a call, the count in the text includes reservations.
     #[error("usage limit exceeded: {0}")]
     UsageLimitExceeded(String),
     /// A [`Budget`](crate::Budget) has a limit in money, and no price for the model. The model was not called, unless a

@@ -259,3 +259,77 @@ async fn provider_with_owned_or_borrowed_methods_has_both() {
     check(Owning).await;
     check(Borrowing).await;
 }
+
+/// A provider that implements nothing.
+struct Nothing;
+
+impl Provider for Nothing {}
+
+/// A provider that implements only whole responses.
+struct Whole;
+
+impl Provider for Whole {
+    async fn complete_ref(&self, _: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
+        Ok(response("whole"))
+    }
+}
+
+/// A wrapper with the address of the provider inside. It implements one method of each pair, and the provider the other.
+struct Outer(Inner);
+struct Inner(u8);
+
+impl Provider for Outer {
+    async fn complete_ref(
+        &self,
+        request: RequestRef<'_>,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.0.complete_ref(request).await
+    }
+
+    async fn complete_stream_ref(
+        &self,
+        request: RequestRef<'_>,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.0.complete_stream_ref(request).await
+    }
+}
+
+impl Provider for Inner {
+    async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+        Ok(response(&self.0.to_string()))
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        Ok(handle(&self.0.to_string()))
+    }
+}
+
+/// Regression test. Before the fix, such a provider compiled with `cargo check`, and `cargo build` failed with errors
+/// inside this crate which named neither the provider nor the method.
+#[tokio::test]
+async fn missing_methods_are_named() {
+    let request = CompletionRequest::default;
+    let view = RequestRef::default;
+    let check = |error: ProviderError, provider: &str, method: &str| {
+        let error = error.to_string();
+        let parts = [provider, &format!("implement `Provider::{method}`")];
+        assert!(parts.iter().all(|part| error.contains(*part)), "{error}");
+    };
+    check(Nothing.complete(request()).await.unwrap_err(), "Nothing", "complete_ref");
+    check(Nothing.complete_ref(view()).await.unwrap_err(), "Nothing", "complete_ref");
+    let streamed = Nothing.complete_stream(request()).await;
+    check(streamed.map(drop).unwrap_err(), "Nothing", "complete_stream_ref");
+    let streamed = Nothing.complete_stream_ref(view()).await;
+    check(streamed.map(drop).unwrap_err(), "Nothing", "complete_stream_ref");
+    let boxed = BoxedProvider::new(Whole);
+    assert_eq!(boxed.complete(request()).await.unwrap(), response("whole"));
+    let streamed = boxed.complete_stream_ref(view()).await;
+    check(streamed.map(drop).unwrap_err(), "Whole", "complete_stream_ref");
+}
+
+#[tokio::test]
+async fn wrapper_at_the_address_of_its_provider_is_not_taken_for_it() {
+    let outer = Outer(Inner(7));
+    assert_eq!(outer.complete(CompletionRequest::default()).await.unwrap(), response("7"));
+    assert!(outer.complete_stream(CompletionRequest::default()).await.is_ok());
+}
