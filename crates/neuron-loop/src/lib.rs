@@ -158,5 +158,6 @@ pub use neuron_types::{
     OutputMode, RequestSettings, Reservation, RunView, Start, ToolErrorPolicy, TurnSetup,
 };
 pub use run::{
-    OwnedRun, Run, RunEvent, RunEvents, RunHandle, RunResult, RunStream, SessionHandle, Step, Steps,
+    OwnedRun, Run, RunEvent, RunEvents, RunHandle, RunResult, RunStream, SessionHandle, SteerError,
+    Step, Steps,
 };

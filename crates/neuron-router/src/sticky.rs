@@ -50,7 +50,7 @@ impl Sticky {
     }
 
     /// Returns a hash of the system prompt and of the first user message. If they change, the vendor's cache is invalid
-    /// too. [`RequestRef::history_key`] does not identify a conversation, because each run has another key.
+    /// too. [`RequestRef::history_key`] does not identify a conversation, because a restored conversation has another key.
     fn beginning(&self, request: &RequestRef<'_>) -> Option<Key> {
         let first = request.messages.iter().find(|message| message.role == Role::User)?;
         let mut hasher = self.state.build_hasher();

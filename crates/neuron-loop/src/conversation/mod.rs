@@ -5,7 +5,9 @@ mod stored;
 use neuron_types::{ApprovalError, Message, PendingApproval, TokenUsage};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use stored::{decided_before, from_pending, from_snapshot, session_parts, snapshot};
+pub(crate) use stored::{
+    decided_before, from_pending, from_snapshot, is_same_state, session_parts, snapshot,
+};
 
 use crate::ledger::Ledger;
 
@@ -46,9 +48,10 @@ impl Conversation {
         &self.ledger.messages
     }
 
-    /// Adds a message to the end of the conversation.
+    /// Adds a message to the end of the conversation. A run with [`Start::Continue`](neuron_types::Start::Continue)
+    /// answers it.
     pub fn push(&mut self, message: impl Into<Message>) {
-        self.ledger.add_message(message.into());
+        self.ledger.push(message.into());
     }
 
     /// Returns the tokens of all runs of the conversation.

@@ -59,6 +59,11 @@ pub(crate) fn session_parts(
     Ok((settled, state))
 }
 
+/// Returns `true` if two states of a session have the same state of the conversation.
+pub(crate) fn is_same_state(a: &SessionState, b: &SessionState) -> bool {
+    a.custom.get(SESSION_KEY) == b.custom.get(SESSION_KEY)
+}
+
 /// Returns the id of a call that has a decision in `ledger`, but does not wait for this decision in the stored `state`.
 /// Returns `None` if the calls with a decision all wait there.
 pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<String> {
@@ -98,9 +103,9 @@ impl Conversation {
         let stored = stored.and_then(|value| serde_json::from_value::<Ledger>(value).ok());
         let (settled, mut runs) = (session.messages.len(), 0);
         if let Some(mut ledger) = stored {
-            session.messages.append(&mut ledger.messages);
+            session.messages.extend(Vec::from(std::mem::take(&mut ledger.messages)));
             if transcript::validate(&session.messages).is_ok() {
-                ledger.messages = session.messages;
+                ledger.messages = session.messages.into();
                 return Self { ledger };
             }
             session.messages.truncate(settled);
@@ -152,7 +157,7 @@ pub(crate) fn snapshot(ledger: &Ledger, effects: Vec<KnownEffect>) -> Result<Val
     let mut snapshot = serde_json::to_value(snapshot).map_err(failed)?;
     // Serialised from the borrowed messages, because a clone would copy the whole history.
     if let Value::Object(fields) = &mut snapshot {
-        let messages = serde_json::to_value(&ledger.messages).map_err(failed)?;
+        let messages = serde_json::to_value(&*ledger.messages).map_err(failed)?;
         fields.insert("messages".to_owned(), messages);
     }
     Ok(snapshot)
@@ -186,7 +191,7 @@ pub(crate) fn from_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> 
         return from_first_snapshot(snapshot);
     }
     match serde_json::from_value(snapshot.loop_state) {
-        Ok(ledger) => Ok(Ledger { messages: snapshot.messages, ..ledger }),
+        Ok(ledger) => Ok(Ledger { messages: snapshot.messages.into(), ..ledger }),
         Err(error) => Err(damaged(&error.to_string())),
     }
 }
@@ -228,15 +233,14 @@ fn from_first_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> {
                 ..RunRecord::default()
             },
         },
-        messages: snapshot.messages,
-        rewrites: 0,
+        messages: snapshot.messages.into(),
     })
 }
 
 /// Restores the conversation of a run that waits for an approval.
 pub(crate) fn from_pending(pending: PendingApproval) -> Result<Ledger, ApprovalError> {
     pending.check_whole()?;
-    let mut ledger = Ledger { messages: pending.messages, ..Ledger::default() };
+    let mut ledger = Ledger { messages: pending.messages.into(), ..Ledger::default() };
     // FAULT a restored conversation counts the next run like the last: without `.saturating_add(1)`
     ledger.tally.runs = pending.run_number.saturating_add(1);
     ledger.tally.run = RunRecord {

@@ -20,7 +20,7 @@ pub use stream::AgentStream;
 
 use crate::ledger::Ledger;
 use crate::parts::{Definition, Parts, Reader};
-use crate::run::{Events, Live, Step, agent_result, drive};
+use crate::run::{Events, Live, Step, agent_result, begin_with_message, drive};
 
 /// An agent with one conversation. Each run adds one user message to the conversation and answers it.
 ///
@@ -187,7 +187,20 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         message: Message,
         ctx: &'a ToolContext,
     ) -> StepIterator<'a, P, C, D> {
-        StepIterator { agent: self, run: begin(message, ctx) }
+        let run = self.begun(message, ctx);
+        StepIterator { agent: self, run }
+    }
+
+    /// Begins a run before it is driven, so that the conversation already has its message.
+    fn begun<'a>(&mut self, message: Message, ctx: &'a ToolContext) -> Live<'a> {
+        let (parts, durability, ledger) = self.lend();
+        let parts = parts.with_durability(durability.as_ref());
+        let mut run = Live { ctx: Cow::Borrowed(ctx), ..Live::default() };
+        // FAULT the message of a run of steps is not seen before its first turn: the statement -> `run.start =
+        //     Some(Start::Message(message));`
+        //     (steps::conversation_shows_the_message_and_what_was_injected_before_the_first_turn)
+        begin_with_message(parts, ledger, &mut run, message);
+        run
     }
 }
 

@@ -47,10 +47,8 @@ impl Ledger {
         let Self { messages, phase: Phase::Batch(batch), tally, .. } = self else {
             return None;
         };
-        let is_answer = |message: &Message| message.role == Role::Assistant;
-        let end = messages.iter().rposition(is_answer)?.checked_add(1)?;
-        let (before, after) = messages.split_at_mut(end);
-        Some((Calls { answer: before.last()?, after, batch }, tally))
+        let (answer, after) = messages.open_results()?;
+        Some((Calls { answer, after, batch }, tally))
     }
 
     /// Opens a batch for the tool calls of the last response in the history. Adds a message with an empty result for

@@ -191,7 +191,7 @@ impl Ledger {
         pending.tool_calls = self.tally.run.tool_calls;
         pending.usage = self.tally.run.usage.total.clone();
         pending.tool_usage = self.tally.run.usage.tools.clone();
-        pending.messages.clone_from(&self.messages);
+        pending.messages = self.messages.to_vec();
         Some(pending)
     }
 

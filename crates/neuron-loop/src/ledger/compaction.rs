@@ -163,8 +163,7 @@ impl Ledger {
         //     <[Message]>::len)` -> `len()`
         self.tally.passed_messages =
             messages.strip_suffix(self.new_messages()).map_or(0, <[Message]>::len);
-        self.messages = messages;
-        self.rewrites = self.rewrites.saturating_add(1);
+        self.messages = messages.into();
         match is_enough {
             true => self.compaction.reached(),
             false => self.compaction.not_reached(size.tokens),

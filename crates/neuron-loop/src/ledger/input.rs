@@ -47,7 +47,7 @@ impl Reminders {
 impl Ledger {
     /// Creates a conversation from an earlier history. The history is repaired if providers would reject it.
     pub(crate) fn from_messages(messages: Vec<Message>) -> Self {
-        let mut ledger = Self { messages, ..Self::default() };
+        let mut ledger = Self { messages: messages.into(), ..Self::default() };
         // FAULT an earlier conversation is not repaired: without the line
         ledger.repair();
         ledger
@@ -111,30 +111,44 @@ impl Ledger {
         }
     }
 
+    /// Adds a message from outside the loop that the model should answer. If the run was about to end, it continues. A
+    /// run that ended at a limit is over.
+    pub(crate) fn push(&mut self, message: Message) {
+        self.add_message(message);
+        if let Phase::Ended(ending) = &self.phase {
+            // FAULT a message behind an answer is not answered: `Phase::TurnStart` -> `self.phase.clone()`
+            self.phase = if ending.limit.is_none() { Phase::TurnStart } else { Phase::Idle };
+        }
+    }
+
+    /// Returns `true` if the run can take messages now. A response that the provider paused must be continued first.
+    pub(crate) fn takes_messages(&self) -> bool {
+        match &self.phase {
+            Phase::TurnStart => !self.is_paused(),
+            // FAULT a message after the last call of a limit goes on: `ending.limit.is_none()` -> `true`
+            Phase::Ended(ending) => ending.limit.is_none(),
+            _ => false,
+        }
+    }
+
     /// Adds messages that were sent to a live run, and continues the run even if it was about to end. Returns `false`
     /// if there are no messages.
-    ///
-    /// If the run has ended at a limit, discards the messages and returns `false`.
     pub(crate) fn steer(&mut self, messages: Vec<Message>) -> bool {
-        let has_landed = matches!(&self.phase, Phase::Ended(ending) if ending.limit.is_some());
-        // FAULT a message after the last call of a limit goes on: without `|| has_landed`
-        if messages.is_empty() || has_landed {
-            return false;
-        }
+        let is_steered = !messages.is_empty();
         for message in messages {
-            self.add_message(message);
+            self.push(message);
         }
-        self.phase = Phase::TurnStart;
-        true
+        is_steered
     }
 
     /// Repairs the history if providers would reject it.
     fn repair(&mut self) {
         if let Err(violation) = transcript::validate(&self.messages) {
             tracing::warn!(%violation, "providers would reject the history; it is repaired");
-            self.messages = transcript::repair(std::mem::take(&mut self.messages));
+            self.messages.rewrite(|messages| {
+                *messages = transcript::repair(std::mem::take(messages));
+            });
             self.tally.passed_messages = 0;
-            self.rewrites = self.rewrites.saturating_add(1);
         }
     }
 
@@ -172,19 +186,18 @@ impl Ledger {
     ///
     /// A tool result stays, or is replaced by a text, because each call needs a result.
     pub(crate) fn take_back(&mut self, rejected: TakeBack) {
-        self.rewrites = self.rewrites.saturating_add(1);
         let TakeBack::Input { with_tool_results } = rejected else {
             // FAULT a paused answer stays although its end is rejected: without the statement
-            while self.is_paused() {
-                self.messages.pop();
-            }
+            self.messages.rewrite(|messages| {
+                while messages.pop_if(|last| last.role == Role::Assistant).is_some() {}
+            });
             (self.size, self.tally.run.pauses) = (None, 0);
             self.tally.passed_messages = self.tally.passed_messages.min(self.messages.len());
             return;
         };
         let start = self.first_new_message();
         let mut is_taken_back = false;
-        for mut message in self.messages.split_off(start) {
+        for mut message in self.messages.rewrite(|messages| messages.split_off(start)) {
             if message.role == Role::User {
                 // FAULT results go with rejected input: `retain(|block| block.as_tool_result_id().is_some())` ->
                 //     `clear()`

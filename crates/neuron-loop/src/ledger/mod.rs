@@ -4,6 +4,7 @@
 mod batch;
 mod calls;
 mod compaction;
+mod history;
 mod input;
 mod limits;
 mod output;
@@ -18,6 +19,7 @@ use serde_json::Value;
 pub(crate) use batch::Calls;
 pub(crate) use calls::{Batch, CallState, PendingDecision};
 pub(crate) use compaction::{CompactionBackoff, KnownSize};
+pub(crate) use history::History;
 pub(crate) use input::Reminders;
 pub(crate) use limits::Limit;
 pub(crate) use output::{OutputRules, is_invalid_json};
@@ -33,7 +35,7 @@ pub(crate) struct Ledger {
     pub(crate) version: Version,
     /// The history. It is a valid request for a provider at any time.
     #[serde(default)]
-    pub(crate) messages: Vec<Message>,
+    pub(crate) messages: History,
     #[serde(default)]
     pub(crate) phase: Phase,
     #[serde(default)]
@@ -46,9 +48,6 @@ pub(crate) struct Ledger {
     // FAULT a new execution tries in vain to compact: add `#[serde(skip)]`
     #[serde(default)]
     pub(crate) compaction: CompactionBackoff,
-    /// Number of changes to existing messages. A stored copy with an older number must be replaced as a whole.
-    #[serde(default)]
-    pub(crate) rewrites: usize,
 }
 
 /// The version of a conversation's stored form, a number in JSON. Deserialisation fails for a number above
@@ -137,10 +136,10 @@ pub(crate) struct AnswerView<'a> {
 impl Ledger {
     /// Returns a copy of the state with other messages.
     pub(crate) fn with_messages(&self, messages: Vec<Message>) -> Self {
-        let Self { phase, tally, reminders, size, compaction, rewrites, .. } = self;
+        let Self { phase, tally, reminders, size, compaction, .. } = self;
         let (phase, tally, reminders) = (phase.clone(), tally.clone(), reminders.clone());
-        let (size, compaction, rewrites) = (*size, compaction.clone(), *rewrites);
-        Self { version: Version, messages, phase, tally, reminders, size, compaction, rewrites }
+        let (size, compaction, messages) = (*size, compaction.clone(), messages.into());
+        Self { version: Version, messages, phase, tally, reminders, size, compaction }
     }
 
     /// Returns `true` if the run cannot continue before pending calls are decided.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use neuron_types::{
     CompletionResponse, LoopError, Message, ModelCall, ModelNext, RequestRef, RunView, StreamEvent,
-    ToolChoice,
+    ToolChoice, transcript,
 };
 
 use super::link::{Attempts, Link};
@@ -45,9 +45,10 @@ pub(crate) async fn call_model<'a>(
     let (turns, tool_calls) = (ledger.tally.run.turns, ledger.tally.run.tool_calls);
     let usage = ledger.tally.run.usage.total.clone();
     // FAULT what is rejected counts as passed: add `ledger.tally.passed_messages = ledger.messages.len();`
-    let Ledger { messages, tally, rewrites, .. } = ledger;
+    let Ledger { messages, tally, .. } = ledger;
     let request = env.frame.request(noticed.as_deref().unwrap_or(messages));
-    let request = request.with_history(env.run.history.rewritten(*rewrites));
+    let key = messages.key().filter(|_| noticed.is_none());
+    let request = key.map_or(request, |key| request.with_history(key));
     let choice = limit.as_ref().and_then(|_| last_choice(env, output_tool, request));
     let request = match &limit {
         Some(_) => RequestRef { tool_choice: choice.as_ref(), ..request },
@@ -75,6 +76,15 @@ pub(crate) async fn call_model<'a>(
     let layers = &env.parts.definition.derived().layers;
     let sink = env.reader.deltas();
     let answer = ModelNext::new(layers, &link, sink).run(call).await;
+    // FAULT a call that failed counts as a turn: add `if answer.is_err() { lock(&tally).count_answer(); }`
+    // What the outermost layer returns is a turn, also if the model did not respond with it.
+    let answer = answer.and_then(|response| {
+        // FAULT a layer's response is no turn: without the line
+        lock(&tally).count_answer();
+        // FAULT a layer may return what breaks the history: without the line
+        transcript::check_answer(&response.message)?;
+        Ok(response)
+    });
     if let Err(error) = &answer {
         link.give_up_prefetch(Some(error)).await;
     }

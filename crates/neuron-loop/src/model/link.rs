@@ -222,11 +222,7 @@ impl<'a, 'l> Link<'a, 'l> {
         // FAULT the cost of a call is not in the usage of the run: without the line
         used.cost = cost.or(used.cost);
         let mut tally = lock(self.tally);
-        // FAULT a call that failed counts as a turn: add `if answered.is_err() { tally.count_answer(); }`
-        // FAULT a malformed answer is no turn: `= answered` -> `= answered &&
-        //     transcript::check_answer(&response.message).is_ok()`
         if let Ok(response) = answered {
-            tally.count_answer();
             response.usage.cost = used.cost;
             lock(&self.state).usage = Some(response.usage.clone());
             if is_estimated {

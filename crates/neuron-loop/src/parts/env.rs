@@ -8,9 +8,9 @@ use std::task::Poll;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, CALL_TOOL, Extensions, HistoryKey, LoopConfig, LoopError, ProviderInfo, RequestRef,
-    Reservation, ResumedApproval, RunTools, SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition,
-    ToolDyn, ToolError, ToolUseRef, UsageMeter, is_search_tool,
+    Budget, CALL_TOOL, Extensions, LoopConfig, LoopError, ProviderInfo, RequestRef, Reservation,
+    ResumedApproval, RunTools, SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition, ToolDyn,
+    ToolError, ToolUseRef, UsageMeter, is_search_tool,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -40,8 +40,6 @@ pub(crate) struct RunScope {
     pub(crate) run_id: String,
     /// Prefix of the run's idempotency keys.
     pub(crate) key: String,
-    /// Key of the run's history for providers that cache earlier messages.
-    pub(crate) history: HistoryKey,
     /// Extensions that the tools of the run receive in their contexts.
     pub(crate) extensions: Extensions,
     /// The budget of the run. Other runs may share it.
@@ -86,7 +84,6 @@ impl RunScope {
         Self {
             run_id: ledger.tally.run.id.clone(),
             key: format!("{}/{}/", ledger.tally.run.id, ledger.tally.run.number),
-            history: HistoryKey::unique(),
             extensions,
             budget,
             tool_meter: UsageMeter::default(),

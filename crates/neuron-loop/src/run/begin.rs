@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use chrono::{DateTime, Utc};
 use neuron_types::{
     ApprovalDecision, ApprovalDecisions, ApprovalError, Durability, DurableContext, LoopError,
-    Start, ToolContext, ToolEffect,
+    Message, Start, ToolContext, ToolEffect,
 };
 
 use super::{Live, SessionHandle};
@@ -34,12 +34,11 @@ pub(super) fn begin(
     let Some(start) = live.start.take() else {
         return Ok(());
     };
-    let ctx = &*live.ctx;
-    let run_id = || run_id(ctx, parts.durability);
+    let run_id = || run_id(&live.ctx, parts.durability);
     match start {
         Start::Message(message) => {
-            ledger.begin(run_id());
-            ledger.add_message(message);
+            begin_with_message(parts, ledger, live, message);
+            return Ok(());
         }
         Start::Continue if live.waits && ledger.waits() => {
             // These calls are signed again, which would also cover a changed call. The old signatures are therefore
@@ -73,6 +72,24 @@ pub(super) fn begin(
             *ledger = other;
         }
     }
+    open_scope(parts, ledger, live);
+    Ok(())
+}
+
+/// Begins a new run with a message. See [`begin`].
+pub(crate) fn begin_with_message(
+    parts: Parts<'_>,
+    ledger: &mut Ledger,
+    live: &mut Live<'_>,
+    message: Message,
+) {
+    ledger.begin(run_id(&live.ctx, parts.durability));
+    ledger.add_message(message);
+    open_scope(parts, ledger, live);
+}
+
+/// Adds the messages that the caller injected before the run began, and creates the scope of the run.
+fn open_scope(parts: Parts<'_>, ledger: &mut Ledger, live: &mut Live<'_>) {
     for message in live.injected.drain(..) {
         ledger.add_message(message);
     }
@@ -81,8 +98,7 @@ pub(super) fn begin(
     //     `parts.definition.budget.as_ref().or(live.budget.as_ref())`
     //     (budget::budget_of_a_run_replaces_the_budget_of_its_agent)
     let own_budget = live.budget.as_ref().or(parts.definition.budget.as_ref());
-    live.scope = Some(RunScope::new(parts, ctx, ledger, own_budget, live.waits));
-    Ok(())
+    live.scope = Some(RunScope::new(parts, &live.ctx, ledger, own_budget, live.waits));
 }
 
 /// Checks approval decisions against the pending calls, and records the decisions if they are valid.

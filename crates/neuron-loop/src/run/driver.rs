@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 
 use neuron_types::{
-    AgentResult, CancelMode, DurableContext, DurableError, HookEvent, LoopError, OperationKind,
-    Outcome, Scopes,
+    AgentResult, CancelMode, DurableContext, DurableError, HookEvent, LoopError, Message,
+    OperationKind, Outcome, Scopes,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -44,7 +44,7 @@ pub(crate) async fn drive(
         return Some(Err(error));
     }
     let Live { ctx, handle, waits, typed, scope, progress, .. } = live;
-    let (ctx, handle) = (&**ctx, handle.as_ref());
+    let (ctx, handle) = (&**ctx, handle.as_ref().map(|steered| &steered.0));
     // Boxed to keep the future of a run without a typed output small.
     let typed = typed.map(|output| Box::new(typed_output(output, parts)));
     let stop = match handle {
@@ -93,6 +93,11 @@ pub(crate) async fn drive(
                 Err(error)
             }
         };
+        if let Some(handle) = handle {
+            // FAULT a run that failed takes messages: without the statement
+            //     (ends::message_is_taken_or_comes_back_however_the_run_ends)
+            handle.close();
+        }
         let (scopes, is_announced) = (std::mem::take(scopes), *is_announced);
         *progress = Progress::Ending { scopes, is_announced, is_told: false, outcome };
     }
@@ -179,9 +184,7 @@ impl Driver<'_> {
     /// adds the messages that were sent to the run, and stores the conversation.
     async fn advance(&self, ledger: &mut Ledger) -> Result<ControlFlow<(), Done>, LoopError> {
         let has_ended = matches!(ledger.phase, Phase::Ended(_));
-        let takes_messages = ledger.phase == Phase::TurnStart && !ledger.is_paused();
-        let is_steered = (takes_messages || has_ended) && self.steer(ledger).await?;
-        if is_steered && has_ended {
+        if self.steer(ledger, has_ended).await? && has_ended {
             // A message that arrived after the last model call makes the run continue.
             return Ok(ControlFlow::Continue(None));
         }
@@ -220,23 +223,26 @@ impl Driver<'_> {
         Ok(ControlFlow::Continue(done))
     }
 
-    /// Adds the messages that were sent to the run. Returns `true` if any were added.
-    async fn steer(&self, ledger: &mut Ledger) -> Result<bool, LoopError> {
-        let Some(handle) = self.handle else {
+    /// Adds the messages that were sent to the run. Returns `true` if any were added. If none were sent and the run has
+    /// ended, it takes no more messages.
+    async fn steer(&self, ledger: &mut Ledger, has_ended: bool) -> Result<bool, LoopError> {
+        let Some(handle) = self.handle.filter(|_| ledger.takes_messages()) else {
             return Ok(false);
         };
-        let sent = handle.sent();
-        let mut messages = sent.clone();
-        if let Some(durability) = self.env.parts.durability {
-            // The messages are journaled, so that a replay adds the same messages at the same place.
-            let failed = |error| LoopError::from(DurableError::Other(Box::new(error)));
-            let (run, messages_before) = (&ledger.tally.run, ledger.messages.len());
-            let name = format!("steering {}.{}.{messages_before}", run.number, run.requests);
-            let value = serde_json::to_value(&messages).map_err(failed)?;
-            let value = durability.record(&name, value).await?;
-            messages = serde_json::from_value(value).map_err(failed)?;
+        let Some(durability) = self.env.parts.durability else {
+            return Ok(ledger.steer(handle.take_or_close(has_ended)));
+        };
+        // The messages are journaled, so that a replay adds the same messages at the same place.
+        let failed = |error| LoopError::from(DurableError::Other(Box::new(error)));
+        let (run, messages_before) = (&ledger.tally.run, ledger.messages.len());
+        let name = format!("steering {}.{}.{messages_before}", run.number, run.requests);
+        let value = serde_json::to_value(handle.sent()).map_err(failed)?;
+        let value = durability.record(&name, value).await?;
+        let messages: Vec<Message> = serde_json::from_value(value).map_err(failed)?;
+        handle.taken(&messages);
+        if has_ended && messages.is_empty() {
+            handle.close();
         }
-        handle.taken(sent.len());
         Ok(ledger.steer(messages))
     }
 

@@ -17,14 +17,14 @@ use crate::lock::lock;
 /// # Example
 ///
 /// ```
-/// # use neuron_loop::{Agent, Conversation, LoopError};
+/// # use neuron_loop::{Agent, Conversation};
 /// # use neuron_testing::ScriptedProvider;
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), LoopError> {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let agent = Agent::builder(ScriptedProvider::new(["Hello.", "Bonjour."])).build();
 /// let mut run = agent.run_owned(Conversation::new(), "Hi");
 /// let handle = run.handle();
-/// handle.steer("Speak French.");
+/// handle.steer("Speak French.")?;
 /// let (conversation, result) = run.await;
 /// assert_eq!(conversation.messages().len(), 3);
 /// assert_eq!(result?.response, "Hello.");
@@ -39,6 +39,8 @@ pub struct RunHandle(Arc<Mutex<Control>>);
 struct Control {
     /// Messages that the run has not added yet.
     sent: Vec<Message>,
+    /// Set once the run takes no more messages.
+    is_over: bool,
     is_cancelled: bool,
     /// The cancellation token of the run. Set while the run is driven.
     token: Option<CancellationToken>,
@@ -52,11 +54,57 @@ struct Control {
     conversation: Option<Conversation>,
 }
 
+/// A run has ended and did not take a message, which the error contains. Start another run with the message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SteerError(pub Message);
+
+impl fmt::Display for SteerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the run has ended and did not take the message: start another run with it")
+    }
+}
+
+impl std::error::Error for SteerError {}
+
+/// The handle that a run has of itself. After a drop the run takes no more messages.
+#[derive(Default)]
+pub(crate) struct Steered(pub(super) RunHandle);
+
+impl Drop for Steered {
+    fn drop(&mut self) {
+        // FAULT a run that was dropped takes messages: without the line
+        //     (ends::message_is_taken_or_comes_back_however_the_run_ends)
+        self.0.close();
+    }
+}
+
 impl RunHandle {
     /// Sends a message to the run. It is added to the conversation before the next model call. If it arrives after the
-    /// last model call, the run continues for one more turn. If the run has ended at a limit, the message is discarded.
-    pub fn steer(&self, message: impl Into<Message>) {
-        lock(&self.0).sent.push(message.into());
+    /// last model call, the run continues for one more turn.
+    ///
+    /// If the run fails, is cancelled or dropped, or reaches a limit, before it adds the message, the message comes back
+    /// from [`take_unsent`](Self::take_unsent).
+    ///
+    /// # Errors
+    ///
+    /// [`SteerError`] with the message if the run has ended. A run has ended once its last response is final, so before
+    /// its last store and its last hooks.
+    pub fn steer(&self, message: impl Into<Message>) -> Result<(), SteerError> {
+        let mut control = lock(&self.0);
+        // FAULT a run that has ended takes messages: `control.is_over` -> `false`
+        //     (ends::message_is_taken_or_comes_back_however_the_run_ends)
+        if control.is_over {
+            return Err(SteerError(message.into()));
+        }
+        control.sent.push(message.into());
+        Ok(())
+    }
+
+    /// Takes the messages that were sent to the run and that it has not added to the conversation. After the run these
+    /// are the messages that it will not add.
+    #[must_use]
+    pub fn take_unsent(&self) -> Vec<Message> {
+        std::mem::take(&mut lock(&self.0).sent)
     }
 
     /// Cancels the run. Has the same effect as cancelling
@@ -106,14 +154,32 @@ impl RunHandle {
         token
     }
 
-    /// Returns a copy of the waiting messages, which were sent to the run and are not in the conversation yet.
+    /// Returns a copy of the messages that were sent to the run and are not in the conversation yet.
     pub(super) fn sent(&self) -> Vec<Message> {
         lock(&self.0).sent.clone()
     }
 
-    /// Removes the first `count` waiting messages, because the run has added them to the conversation.
-    pub(super) fn taken(&self, count: usize) {
-        lock(&self.0).sent.drain(..count);
+    /// Removes `messages` from the start of the messages that were sent, because the run has added them to the
+    /// conversation. A replay adds the messages of its journal, and keeps other messages that were sent since.
+    pub(super) fn taken(&self, messages: &[Message]) {
+        let sent = &mut lock(&self.0).sent;
+        // FAULT a replay loses what was sent since: `sent.starts_with(messages)` -> `messages.len() <= sent.len()`
+        if sent.starts_with(messages) {
+            sent.drain(..messages.len());
+        }
+    }
+
+    /// Takes the messages that were sent. If there are none and the run `ends`, it takes no more.
+    pub(super) fn take_or_close(&self, ends: bool) -> Vec<Message> {
+        let mut control = lock(&self.0);
+        // One step, so that no message is accepted in between.
+        control.is_over |= ends && control.sent.is_empty();
+        std::mem::take(&mut control.sent)
+    }
+
+    /// Makes the run take no more messages.
+    pub(super) fn close(&self) {
+        lock(&self.0).is_over = true;
     }
 
     /// Waits for decisions on the pending calls.

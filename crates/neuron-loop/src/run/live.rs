@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use neuron_types::{Budget, LoopError, Message, Scopes, Start, ToolContext};
 use serde_json::Value;
 
-use super::{OutputType, RunHandle, RunResult};
+use super::handle::Steered;
+use super::{OutputType, RunResult};
 use crate::ledger::Ledger;
 use crate::parts::RunScope;
 
@@ -18,7 +19,7 @@ pub(crate) struct Live<'a> {
     /// Messages that the caller added before the run began.
     pub(crate) injected: Vec<Message>,
     pub(crate) budget: Option<Budget>,
-    pub(crate) handle: Option<RunHandle>,
+    pub(crate) handle: Option<Steered>,
     /// Set if the run waits for approval decisions that arrive through its `RunHandle`.
     pub(crate) waits: bool,
     /// The output type of a typed run.
@@ -60,9 +61,9 @@ impl Live<'_> {
     /// Adds a message to the conversation. Before the run has begun, the message is kept and later added after the
     /// message that starts the run.
     pub(crate) fn inject(&mut self, message: Message, ledger: &mut Ledger) {
-        match self.progress {
-            Progress::New => self.injected.push(message),
-            _ => ledger.add_message(message),
+        match self.start {
+            Some(_) => self.injected.push(message),
+            None => ledger.add_message(message),
         }
     }
 }

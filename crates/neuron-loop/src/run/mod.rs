@@ -12,12 +12,13 @@ mod typed;
 mod waiting;
 mod watch;
 
-pub use handle::RunHandle;
+pub use handle::{RunHandle, SteerError};
 pub use result::{RunResult, Step};
 pub use start::{OwnedRun, Run};
 pub use store::SessionHandle;
 pub use watch::{RunEvent, RunEvents, RunStream, Steps};
 
+pub(crate) use begin::begin_with_message;
 pub(crate) use driver::drive;
 pub(crate) use live::Live;
 pub(crate) use result::agent_result;

@@ -87,7 +87,7 @@ impl<O> RunResult<O> {
 pub(crate) fn agent_result<O>(ledger: &Ledger, result: &RunResult<O>) -> AgentResult {
     AgentResult {
         response: result.response.clone(),
-        messages: ledger.messages.clone(),
+        messages: ledger.messages.to_vec(),
         usage: result.usage.clone(),
         turns: result.turns,
         stop_reason: result.stop_reason.clone(),

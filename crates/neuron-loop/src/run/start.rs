@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::handle::Steered;
 use super::live::Live;
 use super::watch::{RunEvents, RunStream, Steps};
 use super::{OutputType, RunHandle, RunResult, SessionHandle, Step, drive};
@@ -82,6 +83,8 @@ pub type OwnedRun<O = ()> = Run<'static, O, Lent>;
 pub struct Lent {
     conversation: Conversation,
     handle: RunHandle,
+    /// Passes the events of a detached run to their reader.
+    events: Option<DeltaSlot>,
 }
 
 /// A context strategy for one run.
@@ -128,8 +131,9 @@ fn read_output<T: DeserializeOwned>(output: Option<Value>) -> Result<T, String> 
 impl OwnedRun {
     pub(crate) fn owned(agent: Agent, conversation: Conversation, start: Start) -> Self {
         let handle = RunHandle::default();
-        let mut run = Run::new(agent, Lent { conversation, handle: handle.clone() }, start);
-        run.live.handle = Some(handle);
+        let lent = Lent { conversation, handle: handle.clone(), events: None };
+        let mut run = Run::new(agent, lent, start);
+        run.live.handle = Some(Steered(handle));
         run
     }
 }
@@ -184,7 +188,7 @@ impl<'a, O, C> Run<'a, O, C> {
 
     /// Returns a handle that controls the run.
     pub fn handle(&mut self) -> RunHandle {
-        self.live.handle.get_or_insert_default().clone()
+        self.live.handle.get_or_insert_default().0.clone()
     }
 }
 
@@ -251,20 +255,19 @@ impl<'a, O: 'a> IntoFuture for Run<'a, O> {
 }
 
 impl<O: 'static> OwnedRun<O> {
-    /// Splits the run into its events and a future to spawn. Dropping the events does not stop the run.
+    /// Splits the run into its events and a future to spawn. Dropping the events does not stop the run. The events end
+    /// with the run, also if the future panics or is dropped. The conversation is then available from [the run's
+    /// handle](RunHandle::take_conversation).
     pub fn detach(
-        self,
+        mut self,
     ) -> (
         RunEvents,
         impl Future<Output = (Conversation, Result<RunResult<O>, LoopError>)> + WasmCompatSend + 'static,
     ) {
         let slot = DeltaSlot::default();
+        self.conversation.events = Some(slot.clone());
         let events = RunEvents(slot.clone());
-        (events, async move {
-            let ended = pin!(self.end(Reader::Stream(&slot))).await;
-            slot.close();
-            ended
-        })
+        (events, async move { pin!(self.end(Reader::Stream(&slot))).await })
     }
 
     /// Drives the run to its end. Returns the conversation with the outcome.
@@ -300,10 +303,15 @@ impl DerefMut for Lent {
     }
 }
 
-/// Moves the conversation to the run's handle.
+/// Moves the conversation to the run's handle, and then ends the events.
 impl Drop for Lent {
     fn drop(&mut self) {
         self.handle.give_back(std::mem::take(&mut self.conversation));
+        // FAULT the reader of a dropped run waits forever: without the statement
+        //     (ends::events_end_however_the_detached_run_ends)
+        if let Some(events) = &self.events {
+            events.close();
+        }
     }
 }
 

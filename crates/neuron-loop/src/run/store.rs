@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
-    ApprovalError, LoopError, Session, SessionRevision, SessionState, StorageError,
+    ApprovalError, HistoryKey, LoopError, Session, SessionRevision, SessionState, StorageError,
     VersionedSessionStorage, VersionedSessionStorageDyn, transcript,
 };
 
-use crate::conversation::{Conversation, decided_before, session_parts};
+use crate::conversation::{Conversation, decided_before, is_same_state, session_parts};
 use crate::ledger::Ledger;
 use crate::lock::lock;
 
@@ -33,10 +33,19 @@ pub struct SessionHandle<'s>(Arc<Stored<dyn VersionedSessionStorageDyn + 's>>);
 /// The state that all clones of a [`SessionHandle`] share.
 struct Stored<S: ?Sized> {
     id: String,
-    /// The revision and the length of the session when it was last loaded or stored. `None` if the session does not
-    /// exist, or was neither loaded nor stored.
-    position: Mutex<Option<Position>>,
+    known: Mutex<Known>,
     storage: S,
+}
+
+/// What a handle knows about its session.
+#[derive(Clone, Default)]
+struct Known {
+    /// The session as it was last loaded or stored. `None` if the session does not exist, or was neither loaded nor
+    /// stored.
+    position: Option<Position>,
+    /// The last write, if it has not succeeded. It failed, was dropped, or is still running. It may have changed the
+    /// session.
+    attempt: Option<Content>,
 }
 
 /// The state in which a session was last loaded or stored.
@@ -45,9 +54,14 @@ struct Position {
     revision: SessionRevision,
     /// Number of messages that are stored.
     messages: usize,
-    /// The conversation's number of changes to existing messages, at the last load or store. If the number has changed
-    /// since, the whole session must be stored. Otherwise only new messages are appended.
-    rewrites: usize,
+    content: Content,
+}
+
+/// What a write stores besides the messages.
+#[derive(Clone)]
+struct Content {
+    /// The key of the conversation's messages. A conversation with another key is stored as a whole.
+    key: Option<HistoryKey>,
     /// The state of the session. It may contain values that the loop does not know.
     state: SessionState,
 }
@@ -56,7 +70,7 @@ impl<'s> SessionHandle<'s> {
     /// Creates a handle for a session. The session need not exist. The handle may borrow the storage. For a run that
     /// must not borrow, such as an owned run, pass an `Arc` of the storage.
     pub fn new(storage: impl VersionedSessionStorage + 's, id: impl Into<String>) -> Self {
-        Self(Arc::new(Stored { id: id.into(), position: Mutex::default(), storage }))
+        Self(Arc::new(Stored { id: id.into(), known: Mutex::default(), storage }))
     }
 
     /// Loads the conversation of the session. Returns an empty conversation if the session does not exist.
@@ -68,7 +82,7 @@ impl<'s> SessionHandle<'s> {
         let (session, revision) = match self.0.storage.load_versioned_dyn(&self.0.id).await {
             Err(StorageError::NotFound(_)) => {
                 // FAULT a deleted session is appended to: without the line (store::deleted_session_is_created_again)
-                *lock(&self.0.position) = None;
+                *lock(&self.0.known) = Known::default();
                 return Ok(Conversation::new());
             }
             loaded => loaded?,
@@ -76,13 +90,19 @@ impl<'s> SessionHandle<'s> {
         let (messages, state) = (session.messages.len(), session.state.clone());
         let is_valid = transcript::validate(&session.messages).is_ok();
         let conversation = Conversation::from_session(session);
-        // No ledger has this number of rewrites, so a repaired history is stored as a whole.
-        let rewrites = if is_valid { conversation.ledger.rewrites } else { usize::MAX };
-        *lock(&self.0.position) = Some(Position { revision, messages, rewrites, state });
+        // A repaired history has other messages than the session, so it is stored as a whole.
+        // FAULT a repaired history is appended: `is_valid` -> `true`
+        let key = conversation.ledger.messages.key().filter(|_| is_valid);
+        let position = Position { revision, messages, content: Content { key, state } };
+        *lock(&self.0.known) = Known { position: Some(position), attempt: None };
         Ok(conversation)
     }
 
-    /// Stores a conversation in the session.
+    /// Stores a conversation in the session. Only new messages are written if the session has the beginning of this
+    /// conversation. Otherwise the conversation replaces the session's messages, for example after an edit.
+    ///
+    /// After an error, the conversation still has everything. Call `save` again, or go on with the conversation: the
+    /// next write stores what is missing.
     ///
     /// # Errors
     ///
@@ -91,8 +111,7 @@ impl<'s> SessionHandle<'s> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the session may or may not have been written. If it was, the next write may fail with
-    /// [`StorageError::Conflict`].
+    /// If the future is dropped, the session may or may not have been written. The next write finds out which.
     pub async fn save(&self, conversation: &Conversation) -> Result<(), StorageError> {
         self.write(&conversation.ledger, false).await
     }
@@ -100,9 +119,26 @@ impl<'s> SessionHandle<'s> {
     /// Returns an error if a run begins with approval decisions for which the stored conversation does not wait. This
     /// prevents that a copy of a pending approval is used a second time.
     pub(super) fn check_decisions(&self, ledger: &Ledger) -> Result<(), ApprovalError> {
-        let known = lock(&self.0.position);
-        let used = known.as_ref().and_then(|known| decided_before(ledger, &known.state));
-        used.map_or(Ok(()), |id| Err(ApprovalError::AlreadyDecided { id }))
+        let Known { position, attempt } = &*lock(&self.0.known);
+        let Some(Position { content: stored, .. }) = position else {
+            return Ok(());
+        };
+        let is_own =
+            |content: &Content| content.key.is_some() && content.key == ledger.messages.key();
+        // The conversation that was last written is no copy. It knows itself which of its calls wait, also after a
+        // write that failed.
+        // FAULT a failed write makes every decision a used one: `[Some(stored), attempt.as_ref()]` -> `[Some(stored)]`
+        let mut contents = [Some(stored), attempt.as_ref()].into_iter().flatten();
+        if contents.clone().any(is_own) {
+            return Ok(());
+        }
+        let used = decided_before(ledger, &stored.state);
+        match used
+            .filter(|_| contents.all(|content| decided_before(ledger, &content.state).is_some()))
+        {
+            Some(id) => Err(ApprovalError::AlreadyDecided { id }),
+            None => Ok(()),
+        }
     }
 
     /// Stores the conversation. If `tools_begin` is set, calls that have not begun are stored as begun.
@@ -111,32 +147,62 @@ impl<'s> SessionHandle<'s> {
         ledger: &Ledger,
         tools_begin: bool,
     ) -> Result<(), StorageError> {
-        let Stored { id, position, storage } = &*self.0;
-        let known = lock(position).clone();
-        let state = known.as_ref().map(|known| known.state.clone()).unwrap_or_default();
+        let Stored { id, known, storage } = &*self.0;
+        self.find_out(ledger).await?;
+        let position = lock(known).position.clone();
+        let state = position.as_ref().map(|known| known.content.state.clone()).unwrap_or_default();
         let (settled, state) = session_parts(ledger, state, tools_begin)?;
-        // Appending sends only the new messages. It is possible if no stored message has changed.
-        let is_appended =
-            // FAULT a rewritten history is appended: without `known.rewrites == ledger.rewrites &&`
-            |known: &Position| known.rewrites == ledger.rewrites && known.messages <= settled.len();
-        let revision = match &known {
-            Some(known) if is_appended(known) => {
+        let content = Content { key: ledger.messages.key(), state };
+        lock(known).attempt = Some(content.clone());
+        // Appending sends only the new messages. It is possible if the session has the beginning of these messages.
+        let is_beginning =
+            |known: &Position| known.content.key == content.key && known.messages <= settled.len();
+        let written = match &position {
+            Some(known) if is_beginning(known) => {
                 let new = settled.get(known.messages..).unwrap_or_default();
-                // FAULT an append leaves the state as it was: `Some(&state)` -> `None`
-                storage.append_dyn(id, new, Some(&state), &known.revision).await?
+                // FAULT an append leaves the state as it was: `Some(&content.state)` -> `None`
+                storage.append_dyn(id, new, Some(&content.state), &known.revision).await
             }
             known => {
-                let mut session = Session::new(id, state.cwd.clone());
+                let mut session = Session::new(id, content.state.cwd.clone());
                 session.messages = settled.to_vec();
-                session.state = state.clone();
+                session.state = content.state.clone();
                 match known {
-                    Some(known) => storage.update_dyn(&session, &known.revision).await?,
-                    None => storage.create_dyn(&session).await?,
+                    Some(known) => storage.update_dyn(&session, &known.revision).await,
+                    None => storage.create_dyn(&session).await,
                 }
             }
         };
-        let (messages, rewrites) = (settled.len(), ledger.rewrites);
-        *lock(position) = Some(Position { revision, messages, rewrites, state });
+        if let Err(StorageError::Conflict { .. }) = written {
+            // Nothing was written.
+            lock(known).attempt = None;
+        }
+        let position = Position { revision: written?, messages: settled.len(), content };
+        *lock(known) = Known { position: Some(position), attempt: None };
+        Ok(())
+    }
+
+    /// Finds out whether the last write changed the session, if that write failed or was dropped.
+    async fn find_out(&self, ledger: &Ledger) -> Result<(), StorageError> {
+        let Stored { id, known, storage } = &*self.0;
+        let Some(Content { state, .. }) = lock(known).attempt.clone() else {
+            return Ok(());
+        };
+        let loaded = match storage.load_versioned_dyn(id).await {
+            Err(StorageError::NotFound(_)) => None,
+            loaded => Some(loaded?),
+        };
+        let known = &mut *lock(known);
+        known.attempt = None;
+        // Otherwise the next write has a conflict if another writer changed the session.
+        if let Some((session, revision)) = loaded
+            // FAULT the write of another is taken for the own: without `is_same_state(&session.state, &state) &&`
+            && is_same_state(&session.state, &state)
+            && ledger.messages.starts_with(&session.messages)
+        {
+            let content = Content { key: ledger.messages.key(), state: session.state };
+            known.position = Some(Position { revision, messages: session.messages.len(), content });
+        }
         Ok(())
     }
 }

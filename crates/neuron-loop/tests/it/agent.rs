@@ -220,7 +220,7 @@ async fn steered_message_is_added_before_the_next_model_call() {
     let handle = run.handle();
     let mut task = Box::pin(run.into_future());
     assert!(task.as_mut().now_or_never().is_none());
-    handle.steer("Be quick");
+    handle.steer("Be quick").unwrap();
     let (conversation, _) = task.await;
     let requests = provider.requests();
     assert_eq!(requests.len(), 2);
@@ -229,7 +229,7 @@ async fn steered_message_is_added_before_the_next_model_call() {
     let mut run = agent.run_owned(conversation, "and?");
     let handle = run.handle();
     let mut steps = Box::pin(run.into_future());
-    handle.steer("Really?");
+    handle.steer("Really?").unwrap();
     assert!(steps.as_mut().now_or_never().is_some());
 }
 
@@ -245,7 +245,7 @@ async fn message_after_the_last_model_call_adds_a_turn() {
         match event {
             RunEvent::Event(StreamEvent::MessageComplete(message)) => {
                 if responses.is_empty() {
-                    handle.steer("And?");
+                    handle.steer("And?").unwrap();
                 }
                 responses.push(message.text());
             }

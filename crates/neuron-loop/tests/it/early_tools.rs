@@ -386,6 +386,25 @@ async fn exhausted_budget_starts_nothing_early() {
     assert_eq!(budget.tool_calls(), 1, "it was started");
 }
 
+/// Regression test. A stream is dropped after any of its events. Before the fix, an early call counted in the budget
+/// although its tool had not started.
+#[tokio::test(start_paused = true)]
+async fn early_calls_that_count_have_started() {
+    let calls = [("read", json!({})), ("read", json!({"delay": 10})), ("read", json!({}))];
+    for events in 0..12 {
+        let (hook, budget) = (Recorder::default(), Budget::new(UsageLimits::default()));
+        let answers = [answer(&calls), done()];
+        let mut agent = agent(answers, &hook, |builder| builder.budget(budget.clone()));
+        let ctx = ToolContext::default();
+        let mut stream = agent.run_stream(Message::user("go"), &ctx).await;
+        for _ in 0..events {
+            stream.recv().await;
+        }
+        drop(stream);
+        assert_eq!(budget.tool_calls(), hook.log.count("start"), "after {events} events");
+    }
+}
+
 /// Regression test. Tool calls that started during the streaming of a response count for the tool call limit, even if
 /// the response is discarded. Before the fix, each repeated response could again start as many calls as the limit
 /// allows.

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use neuron_loop::LoopError;
-use neuron_testing::Reply;
+use neuron_loop::{AgentLoop, LoopError, TurnResult};
+use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ContentBlock, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook, Role,
     ToolContext,
@@ -151,4 +151,23 @@ async fn history_is_valid_immediately_after_an_invalid_message() {
         let result = agent.run_text("go", &ctx).await.unwrap();
         neuron_types::transcript::validate(&result.messages).unwrap();
     }
+}
+
+/// Regression test. Before the fix, the conversation was empty before the first turn.
+#[tokio::test]
+async fn conversation_shows_the_message_and_what_was_injected_before_the_first_turn() {
+    let (provider, ctx) = (ScriptedProvider::new(["done"]), ToolContext::default());
+    let mut agent = AgentLoop::builder(provider.clone(), window()).build();
+    let mut steps = agent.run_step(Message::user("go"), &ctx);
+    assert_eq!(steps.messages(), [Message::user("go")]);
+    steps.inject_message(Message::user("quickly"));
+    let expected = [Message::user("go"), Message::user("quickly")];
+    assert_eq!(steps.messages(), expected);
+    assert!(matches!(steps.next().await, Some(TurnResult::FinalResponse(_))));
+    assert_eq!(provider.requests()[0].messages, expected);
+    assert!(steps.next().await.is_none());
+    // Dropped before its first turn, it leaves the message for the next run.
+    drop(steps);
+    drop(agent.run_step(Message::user("and?"), &ctx));
+    assert_eq!(agent.messages().last(), Some(&Message::user("and?")));
 }

@@ -14,13 +14,15 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// A storage that logs each write. `hangs` contains the index of a write that never returns. This write hangs before it
-/// changes the storage if the flag is `true`, and otherwise afterwards.
+/// A storage that logs each write. `hangs` contains the index of a write that never returns, and `fails` that of a write
+/// that returns an error. The write hangs or fails before it changes the storage if the flag is `true`, and otherwise
+/// afterwards.
 #[derive(Clone, Default)]
 struct Noted {
     inner: Arc<InMemorySessionStorage>,
     log: Log,
     hangs: Arc<Mutex<Option<(usize, bool)>>>,
+    fails: Arc<Mutex<Option<(usize, bool)>>>,
 }
 
 impl Noted {
@@ -32,10 +34,18 @@ impl Noted {
         let nth = self.log.lines().len();
         self.log.push(what);
         let hangs = *self.hangs.lock().unwrap();
+        let fails = *self.fails.lock().unwrap();
+        let failure = || StorageError::Io(std::io::Error::other("no space"));
         if hangs == Some((nth, true)) {
             std::future::pending::<()>().await;
         }
+        if fails == Some((nth, true)) {
+            return Err(failure());
+        }
         let written = work.await;
+        if fails == Some((nth, false)) {
+            return Err(failure());
+        }
         if hangs == Some((nth, false)) {
             std::future::pending::<()>().await;
         }
@@ -463,4 +473,138 @@ async fn deleted_session_is_created_again() {
     chat.push("new");
     session.save(&chat).await.unwrap();
     assert_eq!(storage.load("s").await.unwrap().messages, [Message::user("new")]);
+}
+
+/// A conversation of three questions and answers.
+fn three_turns() -> Conversation {
+    let message = |number: usize| match number % 2 {
+        0 => Message::user(format!("q{number}")),
+        _ => Message::assistant(format!("a{number}")),
+    };
+    (0..6).map(message).collect::<Vec<_>>().into()
+}
+
+/// Regression test. A session always has the conversation that was stored last, whatever was done to it between two
+/// stores. Before the fix, a conversation was appended if it was not shorter than the stored one, so that an edited
+/// message, a fork, or the conversation of another user was mixed with what was stored.
+#[tokio::test]
+async fn session_has_the_stored_conversation_after_forks_and_edits() {
+    type Change = Box<dyn Fn(&Conversation) -> Conversation>;
+    let edited = |place: usize| {
+        move |chat: &Conversation| {
+            let mut messages = chat.messages().to_vec();
+            messages[place] = Message { role: messages[place].role, ..Message::user("[removed]") };
+            Conversation::from(messages)
+        }
+    };
+    let changes: [(&str, Change, bool); 9] = [
+        ("nothing", Box::new(Conversation::clone), true),
+        ("first message", Box::new(edited(0)), false),
+        ("last message", Box::new(edited(5)), false),
+        ("fork of all", Box::new(|chat| chat.fork(6)), false),
+        ("shorter fork", Box::new(|chat| chat.fork(3)), false),
+        ("fork of nothing", Box::new(|chat| chat.fork(0)), false),
+        ("other", Box::new(|_| vec![Message::user("Bob")].into()), false),
+        ("longer", Box::new(|_| vec![Message::user("Bob"); 9].into()), false),
+        ("copy", Box::new(|chat| serde_json::from_str(&json!(chat).to_string()).unwrap()), false),
+    ];
+    for (name, change, is_appended) in &changes {
+        for pushed in [0, 1, 4] {
+            for is_loaded in [true, false] {
+                let storage = Noted::default();
+                let session = SessionHandle::new(storage.clone(), "s");
+                session.save(&three_turns()).await.unwrap();
+                let chat = if is_loaded { session.load().await.unwrap() } else { three_turns() };
+                if !is_loaded {
+                    session.save(&chat).await.unwrap();
+                }
+                let mut other = change(&chat);
+                (0..pushed).for_each(|number| other.push(format!("more {number}")));
+                session.save(&other).await.unwrap();
+                let stored = storage.load("s").await.unwrap().messages;
+                assert_eq!(stored, other.messages(), "{name}, {pushed} more");
+                let last = storage.log.lines().pop().unwrap();
+                assert_eq!(last.starts_with("append"), *is_appended, "{name}: {last}");
+                // The original still has its messages, and a run of it is stored too.
+                let (mut chat, log) = (chat, Log::default());
+                let agent = agent([Reply::text("done")], &log);
+                agent.run(&mut chat, "And?").store(&session).await.unwrap();
+                let stored = storage.load("s").await.unwrap().messages;
+                assert_eq!(stored, chat.messages(), "{name}, {pushed} more, then a run");
+                assert_eq!(stored.len(), 8);
+            }
+        }
+    }
+}
+
+/// Two clones that wait for the same approval end differently. The session has the clone that was stored last.
+#[tokio::test]
+async fn clones_with_different_decisions_are_not_mixed() {
+    let (storage, log) = (InMemorySessionStorage::new(), Log::default());
+    let build = || {
+        Agent::builder(ScriptedProvider::new([calls([json!({})]), Reply::text("done")]))
+            .tools(registry(&log))
+            .permission_policy(AsksAlways)
+            .config(|config| config.pause_for_approval = true)
+            .build()
+    };
+    let (asks, session) = (build(), SessionHandle::new(&storage, "s"));
+    let mut chat = Conversation::new();
+    asks.run(&mut chat, "go").store(&session).await.unwrap_err();
+    let pending = chat.pending().unwrap();
+    let mut other = chat.clone();
+    let answers = || Agent::builder(ScriptedProvider::new(["done"])).tools(registry(&log)).build();
+    answers().run(&mut chat, ApprovalDecisions::approve_all(&pending)).await.unwrap();
+    let denied = ApprovalDecisions::new().deny("c0", "no");
+    answers().run(&mut other, denied).await.unwrap();
+    for conversation in [&chat, &other, &chat] {
+        session.save(conversation).await.unwrap();
+        assert_eq!(storage.load("s").await.unwrap().messages, conversation.messages());
+    }
+    assert_ne!(chat.messages(), other.messages());
+}
+
+/// Regression test. Any write of a run fails, before or after it changed the storage. The run then continues with what
+/// is in memory, the tools run once, and the session has everything. Before the fix, a decision was refused as already
+/// used after the write of the pause had failed, and a write that had taken effect was a conflict.
+#[tokio::test]
+async fn run_continues_after_any_failed_write() {
+    for (is_before, is_saved) in [(true, false), (false, false), (true, true), (false, true)] {
+        let mut failures = 0;
+        for at in 0.. {
+            let (storage, log) = (Noted::default(), Log::default());
+            let agent = Agent::builder(ScriptedProvider::new(replies()))
+                .tools(registry(&log))
+                .permission_policy(AsksAlways)
+                .config(|config| config.pause_for_approval = true)
+                .build();
+            let session = SessionHandle::new(storage.clone(), "s");
+            let mut chat = session.load().await.unwrap();
+            *storage.fails.lock().unwrap() = Some((at, is_before));
+            let (mut start, mut failed) = (Start::from("go"), false);
+            // After the last write has failed, the response is in memory.
+            while chat.messages().last().is_none_or(|last| last.text() != "done") {
+                let ended = agent.run(&mut chat, start).store(&session).await;
+                let waits = matches!(ended, Err(LoopError::ApprovalRequired(_)));
+                assert!(waits || matches!(ended, Ok(_) | Err(LoopError::Storage(_))), "{ended:?}");
+                if matches!(ended, Err(LoopError::Storage(_))) {
+                    failed = true;
+                    if is_saved {
+                        session.save(&chat).await.unwrap();
+                    }
+                }
+                let decisions = |pending| ApprovalDecisions::approve_all(&pending).into();
+                start = chat.pending().map_or(Start::Continue, decisions);
+            }
+            assert_eq!(log.count("start"), 2, "{at} {is_before} {is_saved}");
+            *storage.fails.lock().unwrap() = None;
+            session.save(&chat).await.unwrap();
+            assert_eq!(storage.load("s").await.unwrap().messages, chat.messages());
+            if !failed {
+                break;
+            }
+            failures += 1;
+        }
+        assert_eq!(failures, 6, "all writes of the run failed once");
+    }
 }

@@ -764,6 +764,10 @@ impl Run<'_> {
         let tool_calls = self.tool_calls;
         let answered = self.guarded(messages, tool_calls);
         if let Ok(response) = &answered {
+            // Only a response that all layers return is a turn.
+            self.seen.turns += 1;
+            self.memory.turns += 1;
+            self.count();
             self.emit(StreamEvent::MessageComplete(response.message.clone()));
         }
         if let Some(usage) = self.paid.take() {
@@ -866,8 +870,6 @@ impl Run<'_> {
             answered
         });
         let checked = answered.and_then(|response| {
-            self.seen.turns += 1;
-            self.memory.turns += 1;
             self.paid = Some(response.usage.clone());
             self.spend(&self.taken(&response));
             check_answer(&response.message)?;

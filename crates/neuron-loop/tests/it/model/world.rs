@@ -155,7 +155,7 @@ impl World {
     pub(crate) fn steer(&self, message: Message) {
         let handle = self.handle();
         if let Some(handle) = &*handle.lock().unwrap() {
-            handle.steer(message);
+            handle.steer(message).ok();
         }
     }
 
