@@ -41,6 +41,8 @@ impl Step {
 const DENY: Step =
     step("deny", deny).checks(Scope::Files(&["Cargo.lock", "Cargo.toml", "deny.toml"]));
 const WASM: Step = step("wasm", wasm::check).checks(Scope::Wasm).starts(wasm::start);
+/// The end of the step, because its tests run beside other steps.
+const WASM_TESTS: Step = step("wasm", wasm::finish).checks(Scope::Wasm);
 const SDKS: Step = step("sdks", sdks::check).checks(Scope::Packages(&["neuron-e2e"]));
 
 /// The compiler's errors about wrong uses of the macros.
@@ -62,6 +64,7 @@ const TEST: &[Step] = &[
     step("features", || features(&sample_of_libraries()?)),
     WASM,
     step("faults", || faults::check(Selection::Sample)),
+    WASM_TESTS,
     MACROS,
     step("tests", || nextest::run("default", &Filter::All, &[])),
 ];
@@ -71,6 +74,7 @@ const NIGHTLY: &[Step] = &[
     step("fetch", fetch::for_tests),
     DENY,
     WASM,
+    WASM_TESTS,
     SDKS,
     MACROS,
     step("features", || features(&libraries()?)),
@@ -262,6 +266,8 @@ fn features(libraries: &[String]) -> Result<(), String> {
         for feature in std::iter::once("").chain(package.features.keys().map(String::as_str)) {
             let mut command =
                 process::cargo(["check", "--quiet", "--lib", "--no-default-features"]);
+            // Its macros and build scripts are built already.
+            command.args(["--profile", PROFILE]);
             command.args(["--package", &package.name, "--features", feature]);
             budget::FEATURE.run(command)?;
         }

@@ -16,31 +16,36 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// Minimum version of Node.js. Older versions have no `fetch`.
 const NODE: &str = "18";
 
-/// The build of the packages, while it runs beside other steps.
-static BUILD: Mutex<Option<Background>> = Mutex::new(None);
+/// The build of the packages or the tests under Node.js, while they run beside other steps.
+static STARTED: Mutex<Option<Background>> = Mutex::new(None);
 
 fn started() -> Option<Background> {
-    BUILD.lock().unwrap_or_else(PoisonError::into_inner).take()
+    STARTED.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Starts to build the packages beside other steps, which leave a core idle most of the time. [`check`] waits for the end
-/// of the build. Does nothing if a prerequisite is missing.
-pub(crate) fn start() -> Result<(), String> {
-    if let Ok(mut command) = command() {
-        command.arg(budget::MESSAGES_AS_JSON);
-        let build = Background::start(command, &directory()?)?;
-        *BUILD.lock().unwrap_or_else(PoisonError::into_inner) = Some(build);
-    }
+fn start_beside(command: Command) -> Result<(), String> {
+    let process = Background::start(command, &directory()?)?;
+    *STARTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
     Ok(())
 }
 
-/// Ends a build that [`start`] started and that [`check`] does not need any more.
+/// Starts to build the packages beside other steps. [`check`] waits for the end of the build. Does nothing if a
+/// prerequisite is missing.
+pub(crate) fn start() -> Result<(), String> {
+    command().map_or(Ok(()), |mut command| {
+        command.arg(budget::MESSAGES_AS_JSON);
+        start_beside(command)
+    })
+}
+
+/// Ends what was started and is not needed any more.
 pub(crate) fn stop() {
     drop(started());
 }
 
 /// Builds all packages whose manifest has `[package.metadata.neuron] wasm = true`, with their default features. Then
-/// runs the tests of `neuron-wasm`, which has all features that work on wasm32.
+/// starts the tests of `neuron-wasm`, which has all features that work on wasm32. [`finish`] waits for them, because they
+/// use one core.
 ///
 /// If a prerequisite is missing, prints a message and returns `Ok`. With the environment variable `CI=true`, a missing
 /// prerequisite is an error.
@@ -64,7 +69,7 @@ fn directory() -> Result<PathBuf, String> {
     Ok(workspace::members()?.target_directory.join("wasm"))
 }
 
-/// Runs the tests of `neuron-wasm` with the built module.
+/// Starts the tests of `neuron-wasm` with the built module.
 fn test(module: &Path) -> Result<(), String> {
     let args = ["test", "--test", "node", "--profile", compiler::PROFILE];
     let mut build = compiler::cargo(args)?;
@@ -72,7 +77,15 @@ fn test(module: &Path) -> Result<(), String> {
     budget::NODE.run(build)?;
     let mut tests = compiler::cargo(args)?;
     tests.env("NEURON_WASM", module);
-    process::run(tests)
+    start_beside(tests)
+}
+
+/// Waits for the tests under Node.js, if [`check`] started them.
+pub(crate) fn finish() -> Result<(), String> {
+    if let Some(tests) = started() {
+        print!("{}", tests.finish()?);
+    }
+    Ok(())
 }
 
 /// Returns an error if this machine has no Node.js, or one that is too old.
@@ -113,15 +126,16 @@ fn command() -> Result<Command, String> {
     // Node.js shows no lines of Rust, so the module needs no debug information.
     command.env("CARGO_TARGET_DIR", directory()?).env("CARGO_PROFILE_DEV_DEBUG", "false");
     // As in the profile of the other tests.
-    for check in ["debug-assertions", "overflow-checks"] {
-        command.args(["--config", &format!("profile.dev.package.\"*\".{check}=false")]);
+    for setting in ["debug-assertions=false", "overflow-checks=false", "codegen-units=1"] {
+        command.args(["--config", &format!("profile.dev.package.\"*\".{setting}")]);
     }
     // Clippy does not see the code for wasm32.
     command.env("RUSTFLAGS", "-D warnings");
     if !has_installed_target() {
         let rustc = debian::rustc(&metadata.target_directory)?;
         // `build-std` is unstable. `RUSTC_BOOTSTRAP` enables unstable features in a stable compiler.
-        command.arg("-Zbuild-std=std,panic_abort").env("RUSTC_BOOTSTRAP", "1").env("RUSTC", rustc);
+        command.args(["-Zbuild-std=std,panic_abort", "-Zbuild-std-features="]);
+        command.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", rustc);
         // Debian's compiler has no linker for wasm32.
         command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker()?);
     }
