@@ -45,8 +45,6 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     command.args(args);
     if BUILDS_ONCE.load(Ordering::Relaxed) {
         command.env("CARGO_INCREMENTAL", "0");
-        // The many units of an incremental build repeat work. A few let the last programs use both cores.
-        command.env("CARGO_PROFILE_CHECKED_CODEGEN_UNITS", "4");
     }
     command
 }
@@ -121,12 +119,14 @@ impl Background {
         let cannot = |error| format!("cannot wait for `{}`: {error}", self.command);
         let status = self.child.wait().map_err(cannot)?;
         eprint!("{}", String::from_utf8_lossy(&fs::read(&self.messages).map_err(cannot)?));
-        let output = fs::read_to_string(&self.output).map_err(cannot)?;
+        let output = fs::read(&self.output).map_err(cannot)?;
+        let output = String::from_utf8_lossy(&output).into_owned();
         if status.success() {
             return Ok(output);
         }
         // Without cargo's messages in JSON.
-        output.lines().filter(|line| !line.starts_with('{')).for_each(|line| eprintln!("{line}"));
+        let is_message = |line: &&str| line.starts_with("{\"reason\":");
+        output.lines().filter(|line| !is_message(line)).for_each(|line| eprintln!("{line}"));
         Err(format!("`{}` ended with {status}", self.command))
     }
 }

@@ -126,7 +126,7 @@ fn command() -> Result<Command, String> {
     // Node.js shows no lines of Rust, so the module needs no debug information.
     command.env("CARGO_TARGET_DIR", directory()?).env("CARGO_PROFILE_DEV_DEBUG", "false");
     // As in the profile of the other tests.
-    for setting in ["debug-assertions=false", "overflow-checks=false", "codegen-units=1"] {
+    for setting in ["debug-assertions=false", "overflow-checks=false"] {
         command.args(["--config", &format!("profile.dev.package.\"*\".{setting}")]);
     }
     // Clippy does not see the code for wasm32.

@@ -128,7 +128,8 @@ impl<'a> RunBuilder<'a> {
     }
 
     /// Stores a value with a new run, for example the parameters from which a process builds the agent. Read the value
-    /// with [`SqliteRuns::input`]. If the run already exists, the value is ignored.
+    /// with [`SqliteRuns::input`]. If the run already exists, [`open`](Self::open) ignores the value, and
+    /// [`submit`](Self::submit) fails if the run has another one.
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = to_json("the input of the run", input).map(Some);
         self
@@ -160,13 +161,14 @@ impl<'a> RunBuilder<'a> {
         let now = millis(Utc::now());
         let submit = self.runs.database().write::<_, JournalError>(move |transaction| {
             let mut run = match RunRow::find(transaction, &id)? {
-                Some(run)
-                    if input.is_some() && input != run.input || !run.can_begin_with(&start) =>
-                {
+                Some(run) if !run.fits(&start, input.as_deref()) => {
                     return Err(JournalError::OtherStart { id }.into());
                 }
                 Some(run) if run.start.is_some() => return Ok(false),
-                Some(run) => run,
+                Some(mut run) => {
+                    run.input = run.input.take().or(input);
+                    run
+                }
                 None => {
                     let mut run = RunRow::new(id, input, now);
                     run.agent_version = version;

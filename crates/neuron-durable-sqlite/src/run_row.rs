@@ -1,7 +1,11 @@
 //! The row of a run in the table `runs` ([`RunRow`]).
 
+use std::collections::BTreeMap;
+
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::{Connection, OptionalExtension as _, Row};
+use neuron_types::stored_json;
+use serde_json::Value;
 
 use crate::JournalError;
 use crate::checksum::Checksum;
@@ -73,18 +77,35 @@ impl RunRow {
 
     /// Sets the start of the first execution, a `Start` as JSON.
     pub(crate) fn set_first_start(&mut self, start: String) {
-        self.first_start = Some(Checksum::of(&[], &[Some(&start)]));
+        self.first_start = Some(checksum_of(&start));
         self.start = Some(start);
     }
 
-    /// Returns `true` if the run has no start, or if its first execution had this start, a `Start` as JSON. A run that
-    /// continued as new before the tables had [`first_start`](Self::first_start) counts as begun with any start.
-    pub(crate) fn can_begin_with(&self, start: &str) -> bool {
-        match (self.first_start, &self.start) {
-            (Some(first), _) => first == Checksum::of(&[], &[Some(start)]),
-            (None, Some(first)) if self.execution == 0 => first == start,
-            _ => true,
+    /// Sets the start of a new execution, a `Start` as JSON.
+    pub(crate) fn set_next_start(&mut self, start: String) {
+        // A run from an earlier version of the tables has no checksum yet.
+        if self.execution == 0 && self.first_start.is_none() {
+            self.first_start = self.start.as_deref().map(checksum_of);
         }
+        self.execution += 1;
+        self.start = Some(start);
+    }
+
+    /// Returns `true` if the run can be submitted with this start, a `Start` as JSON, and this input. It has none yet, or
+    /// it has the same ones, because the call is repeated.
+    ///
+    /// A run that continued as new before the tables had [`first_start`](Self::first_start) counts as begun with any
+    /// start.
+    pub(crate) fn fits(&self, start: &str, input: Option<&str>) -> bool {
+        let begun = match (self.first_start, &self.start) {
+            (Some(first), _) => first == checksum_of(start),
+            (None, Some(first)) if self.execution == 0 => checksum_of(first) == checksum_of(start),
+            _ => true,
+        };
+        let has_nothing = self.start.is_none() && self.input.is_none();
+        let is_same =
+            |input: &str| self.input.as_deref().map(checksum_of) == Some(checksum_of(input));
+        begun && (has_nothing || input.is_none_or(is_same))
     }
 
     /// Reads a run by its id and checks its checksum. Returns `None` if the run does not exist.
@@ -272,4 +293,30 @@ fn status_of(name: &str) -> Option<RunStatus> {
     use RunStatus as S;
     let stored = [S::Running, S::Waiting, S::Done, S::Failed, S::Cancelled, S::Stalled];
     stored.into_iter().find(|status| status_name(*status) == name)
+}
+
+/// Returns the checksum of a value in JSON. It does not depend on the order of the keys, because the keys of a `HashMap`
+/// have another order in each call.
+fn checksum_of(json: &str) -> Checksum {
+    fn sorted(value: &Value) -> Sorted<'_> {
+        match value {
+            Value::Object(fields) => Sorted::Fields(
+                fields.iter().map(|(key, value)| (key.as_str(), sorted(value))).collect(),
+            ),
+            Value::Array(items) => Sorted::Items(items.iter().map(sorted).collect()),
+            other => Sorted::Other(other),
+        }
+    }
+    let value = stored_json::read::<Value>(json.as_bytes());
+    let sorted = value.and_then(|value| serde_json::to_string(&sorted(&value))).ok();
+    Checksum::of(&[], &[Some(sorted.as_deref().unwrap_or(json))])
+}
+
+/// A JSON value whose keys are sorted.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+enum Sorted<'a> {
+    Fields(BTreeMap<&'a str, Self>),
+    Items(Vec<Self>),
+    Other(&'a Value),
 }

@@ -2,8 +2,6 @@
 
 use neuron_types::ProviderError;
 
-use crate::named_delay::named_delay;
-
 /// The class of an error, derived from its codes and its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -202,23 +200,15 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     (Fault::Key, &["forbidden"]),
 ];
 
-/// Creates an error with a text, and with the delay that the text names.
-fn with_named_delay(error: fn(String) -> ProviderError, text: String) -> ProviderError {
-    match named_delay(&text) {
-        Some(delay) => error(text).with_retry_after(delay),
-        None => error(text),
-    }
-}
-
 impl Fault {
     /// Converts the class into an error with this text.
     pub(crate) fn error(self, text: String) -> ProviderError {
         match self {
             Self::Quota => ProviderError::InsufficientResources(text),
             Self::NoModel => ProviderError::ModelNotFound(text),
-            Self::RateLimit => ProviderError::RateLimit { retry_after: named_delay(&text) },
-            Self::Overloaded => with_named_delay(ProviderError::ServiceUnavailable, text),
-            Self::Loading => with_named_delay(ProviderError::ModelLoading, text),
+            Self::RateLimit => ProviderError::RateLimit { retry_after: None },
+            Self::Overloaded => ProviderError::ServiceUnavailable(text),
+            Self::Loading => ProviderError::ModelLoading(text),
             Self::Key => ProviderError::Authentication(text),
             Self::TooLong => ProviderError::ContextWindowExceeded(text),
             Self::Request => ProviderError::InvalidRequest(text),
@@ -289,8 +279,8 @@ const QUOTES: &[&str] = &[
 ];
 
 /// Returns the part of an error message before the first text that it quotes from the request, in lower case. Quoted
-/// text must not decide the class of an error.
-fn without_quotation(message: &str) -> String {
+/// text must not decide the class of an error, nor its delay.
+pub(crate) fn without_quotation(message: &str) -> String {
     let end = QUOTES.iter().filter_map(|quote| message.find(quote)).min();
     end.and_then(|end| message.get(..end)).unwrap_or(message).to_lowercase()
 }

@@ -10,14 +10,11 @@ use std::time::Duration;
 const LEADS: [&str; 5] =
     ["retry after ", "retry in ", "try again in ", "reset after ", "resets in "];
 
-/// Returns the delay before a retry that a message names, such as "try again in 1m2.5s". Returns `None` if it names
-/// none.
+/// Returns the delay before a retry that a message in lower case names, such as "try again in 1m2.5s". Returns `None` if
+/// it names none.
 pub(crate) fn named_delay(message: &str) -> Option<Duration> {
-    let message = message.to_ascii_lowercase();
-    LEADS.iter().find_map(|lead| {
-        let (_, rest) = message.split_once(lead)?;
-        duration(rest)
-    })
+    let after = |lead: &'static str| message.split(lead).skip(1);
+    LEADS.into_iter().flat_map(after).find_map(duration)
 }
 
 /// Reads a duration of one or more numbers with a unit at the beginning of a text.
@@ -34,7 +31,7 @@ fn duration(mut text: &str) -> Option<Duration> {
         };
         let part = Duration::try_from_secs_f64(number * unit).ok()?;
         sum = Some(sum.unwrap_or(Duration::ZERO).checked_add(part)?);
-        text = rest.strip_prefix(' ').unwrap_or(rest);
+        text = [" and ", ", ", " "].iter().find_map(|it| rest.strip_prefix(it)).unwrap_or(rest);
     }
 }
 
@@ -57,13 +54,16 @@ mod tests {
     #[test]
     fn delays_of_all_vendors_are_read() {
         for (text, expected) in [
-            ("Limit 3, Used 3. Please try again in 20s. Visit https://a.example", Some(20_000)),
+            ("limit 3, used 3. please try again in 20s. visit https://a.example", Some(20_000)),
             ("try again in 1m2.5s", Some(62_500)),
-            ("Please try again in 6ms.", Some(6)),
-            ("Please retry after 30 seconds.", Some(30_000)),
-            ("Please retry after 1 minute 5 seconds", Some(65_000)),
-            ("Please RETRY IN 41.4s.", Some(41_400)),
-            ("Your quota will reset after 18h31m10s.", Some(66_670_000)),
+            ("please try again in 6ms.", Some(6)),
+            ("please retry after 30 seconds.", Some(30_000)),
+            ("please retry after 1 minute 5 seconds", Some(65_000)),
+            ("please retry after 1 minute and 30 seconds", Some(90_000)),
+            ("please retry after 1 minute, 30 seconds", Some(90_000)),
+            ("you can retry after upgrading. please retry after 20 seconds.", Some(20_000)),
+            ("please retry in 41.4s.", Some(41_400)),
+            ("your quota will reset after 18h31m10s.", Some(66_670_000)),
             ("resets in 2 days", Some(172_800_000)),
             ("retry after 0s", Some(0)),
             ("retry after 7", None),

@@ -76,39 +76,42 @@ impl Rejection {
     pub fn error_of(&self, error: &VendorError, message: &str) -> ProviderError {
         let request_id = error.request_id().or_else(|| request_id(&self.headers));
         let text = describe(&self.status.to_string(), &error.name(), message, request_id);
+        let delay = retry_after(&self.headers).or_else(|| error.named_delay());
         match error.fault(Some(self.status)) {
             // For these classes the status decides.
-            Some(Fault::RateLimit | Fault::Overloaded | Fault::Key) | None => self.classify(text),
-            Some(fault) => self.with_retry_after(fault.error(text)),
+            Some(Fault::RateLimit | Fault::Overloaded | Fault::Key) | None => {
+                self.classified(text, delay)
+            }
+            Some(fault) => self.finished(fault.error(text.clone()), text, delay),
         }
     }
 
-    /// Adds to an error what the response's headers say about a retry.
+    /// Adds to an error what the response's headers say about a retry. `text` is the text of the error.
     ///
     /// - The delay of [`retry_after`] is added, if the headers contain one.
     /// - OpenAI and Anthropic may send `x-should-retry`. If it is `true`, an error that
-    ///   [would not be retried](ProviderError::is_retryable) becomes a [`ServiceUnavailable`]. If it is `false`, a rate
-    ///   limit becomes an exhausted quota ([`InsufficientResources`]), and any other error that would be retried becomes
-    ///   [`ProviderError::Other`].
-    ///
-    /// [`ServiceUnavailable`]: ProviderError::ServiceUnavailable
-    /// [`InsufficientResources`]: ProviderError::InsufficientResources
+    ///   [would not be retried](ProviderError::is_retryable) becomes a
+    ///   [`ServiceUnavailable`](ProviderError::ServiceUnavailable). If it is `false`, an error that would be retried becomes
+    ///   [`InsufficientResources`](ProviderError::InsufficientResources). A router still calls another route then.
     #[must_use]
-    pub fn with_retry_after(&self, error: ProviderError) -> ProviderError {
-        let forbidden = |error| format!("{error}; the server forbids a retry (x-should-retry)");
-        let error = match (self.header("x-should-retry"), error) {
-            (Some("true"), error) if !error.is_retryable() => {
-                ProviderError::ServiceUnavailable(error.to_string())
-            }
-            (Some("false"), error @ ProviderError::RateLimit { .. }) => {
-                return ProviderError::InsufficientResources(forbidden(error));
-            }
-            (Some("false"), error) if error.is_retryable() => {
-                return ProviderError::Other(forbidden(error).into());
-            }
-            (_, error) => error,
+    pub fn with_retry_after(&self, error: ProviderError, text: String) -> ProviderError {
+        self.finished(error, text, retry_after(&self.headers))
+    }
+
+    fn finished(
+        &self,
+        error: ProviderError,
+        text: String,
+        delay: Option<Duration>,
+    ) -> ProviderError {
+        let error = match (self.header("x-should-retry"), error.is_retryable()) {
+            (Some("true"), false) => ProviderError::ServiceUnavailable(text),
+            (Some("false"), true) => ProviderError::InsufficientResources(format!(
+                "{text}; the server forbids a retry (x-should-retry)"
+            )),
+            _ => error,
         };
-        match retry_after(&self.headers) {
+        match delay {
             Some(delay) => error.with_retry_after(delay),
             None => error,
         }
@@ -144,17 +147,22 @@ impl Rejection {
     /// base URL is probably wrong.
     #[must_use]
     pub fn classify(&self, text: String) -> ProviderError {
+        self.classified(text, retry_after(&self.headers))
+    }
+
+    fn classified(&self, text: String, delay: Option<Duration>) -> ProviderError {
+        let wrong_url = || format!("{text}; the base URL is probably wrong");
         let error = match self.status {
-            401 | 403 => ProviderError::Authentication(text),
-            402 => ProviderError::InsufficientResources(text),
-            404 => ProviderError::InvalidRequest(format!("{text}; the base URL is probably wrong")),
+            401 | 403 => ProviderError::Authentication(text.clone()),
+            402 => ProviderError::InsufficientResources(text.clone()),
+            404 => ProviderError::InvalidRequest(wrong_url()),
             // `ProviderError::Timeout` has no field for the delay.
-            408 | 504 if retry_after(&self.headers).is_none() => ProviderError::Timeout(self.limit),
-            429 => Fault::RateLimit.error(text),
-            408 | 500.. => Fault::Overloaded.error(text),
-            _ => ProviderError::InvalidRequest(text),
+            408 | 504 if delay.is_none() => ProviderError::Timeout(self.limit),
+            429 => ProviderError::RateLimit { retry_after: None },
+            408 | 500.. => ProviderError::ServiceUnavailable(text.clone()),
+            _ => ProviderError::InvalidRequest(text.clone()),
         };
-        self.with_retry_after(error)
+        self.finished(error, text, delay)
     }
 }
 
@@ -233,7 +241,7 @@ mod tests {
     fn delay_that_only_the_message_names_counts() {
         let body = br#"{"error": {"message": "Please retry after 30 seconds."}}"#;
         let of = |status, headers| Rejection::new(status, headers, body, Duration::ZERO).error();
-        for (status, expected) in [(429, Some(30)), (503, Some(30)), (400, None)] {
+        for (status, expected) in [(429, Some(30)), (503, Some(30)), (504, Some(30)), (400, None)] {
             let error = of(status, HeaderMap::new());
             assert_eq!(error.retry_after(), expected.map(Duration::from_secs), "{status}");
             let headers = [(HeaderName::from_static("retry-after"), HeaderValue::from_static("2"))];
@@ -243,12 +251,23 @@ mod tests {
     }
 
     #[test]
+    fn delay_in_a_quotation_or_a_page_does_not_count() {
+        for body in [
+            r#"{"error": "error parsing tool call: raw='{\"text\":\"please try again in 5 hours\"}'"}"#,
+            "<html>Down for maintenance, try again in 30 minutes</html>",
+        ] {
+            let rejection = Rejection::new(503, HeaderMap::new(), body.as_bytes(), Duration::ZERO);
+            assert_eq!(rejection.error().retry_after(), None, "{body}");
+        }
+    }
+
+    #[test]
     fn x_should_retry_is_obeyed() {
         let body = br#"{"error": {"message": "why"}}"#;
         for (status, value, kind, is_retryable) in [
             (429, "false", "InsufficientResources", false),
-            (503, "false", "Other", false),
-            (504, "false", "Other", false),
+            (503, "false", "InsufficientResources", false),
+            (504, "false", "InsufficientResources", false),
             (409, "true", "ServiceUnavailable", true),
             (400, "true", "ServiceUnavailable", true),
             (429, "true", "RateLimit", true),
@@ -260,6 +279,10 @@ mod tests {
             let error = Rejection::new(status, headers, body, Duration::ZERO).error();
             let found = (error.kind(), error.is_retryable());
             assert_eq!(found, (kind, is_retryable), "{status} {value}: {error}");
+            assert!(
+                status == 429 && is_retryable || error.to_string().contains(": why"),
+                "{error}"
+            );
         }
     }
 

@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::Rejection;
-use crate::fault::Fault;
+use crate::fault::{Fault, without_quotation};
+use crate::named_delay::named_delay;
 use crate::rejection::describe;
 
 /// An error that a vendor sent in a body or in an event.
@@ -207,7 +208,7 @@ impl VendorError {
     /// ignored. Parts of the message that quote the request are ignored too.
     #[must_use]
     pub fn says(&self, text: &str) -> bool {
-        self.wording.as_deref().unwrap_or(self.message()).to_lowercase().contains(text)
+        self.wording().to_lowercase().contains(text)
     }
 
     /// Returns the request id from the body. Returns `None` if the body contains none.
@@ -228,13 +229,27 @@ impl VendorError {
         other: impl FnOnce(String) -> ProviderError,
     ) -> ProviderError {
         let text = describe(&format!("in {place}"), &self.name(), self.message(), request_id);
-        match (self.fault(self.status()), self.status()) {
+        let error = match (self.fault(self.status()), self.status()) {
             (Some(fault), _) => fault.error(text),
             (None, Some(status)) => {
                 Rejection::new(status, HeaderMap::new(), b"", Duration::ZERO).classify(text)
             }
             (None, None) => other(text),
+        };
+        match self.named_delay() {
+            Some(delay) => error.with_retry_after(delay),
+            None => error,
         }
+    }
+
+    /// Returns the text whose words decide the class of the error.
+    fn wording(&self) -> &str {
+        self.wording.as_deref().unwrap_or(self.message())
+    }
+
+    /// Returns the delay before a retry that the vendor's own words name.
+    pub(crate) fn named_delay(&self) -> Option<Duration> {
+        named_delay(&without_quotation(self.wording()))
     }
 
     /// Converts the error into an error with this text. Returns `None` if neither the codes nor the message give its
@@ -254,7 +269,7 @@ impl VendorError {
         let details = self.details.iter().map(String::as_str);
         let words: Vec<&str> =
             code.into_iter().chain(details).chain(self.kind.as_deref()).collect();
-        Fault::of(&words, self.wording.as_deref().unwrap_or(self.message()), status)
+        Fault::of(&words, self.wording(), status)
     }
 
     /// Returns the `code` of the error if it is an HTTP status from 400 to 599. Proxies put the status of the upstream

@@ -25,7 +25,7 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     match class {
         // The error contains the timeout of the client, which only the rejection has.
         Class::Timeout if [408, 504].contains(&rejection.status()) => rejection.classify(text),
-        _ => rejection.with_retry_after(error.error(text)),
+        _ => rejection.with_retry_after(error.error(text.clone()), text),
     }
 }
 

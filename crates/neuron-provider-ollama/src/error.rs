@@ -38,7 +38,7 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
         }
         // Status 499 means that the server aborted a request that the client did not cancel. A retry may succeed.
         ProviderError::InvalidRequest(text) if rejection.status() == 499 => {
-            rejection.with_retry_after(ProviderError::ServiceUnavailable(text))
+            rejection.with_retry_after(ProviderError::ServiceUnavailable(text.clone()), text)
         }
         error => error,
     }

@@ -1,10 +1,14 @@
 //! A hook that runs guardrails before and after each model call of an agent ([`GuardrailHook`]).
 
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use neuron_types::{
-    BoxedLayer, BufferedDeltas, CompletionResponse, HookAction, HookAttachment, HookError,
-    HookEvent, LoopError, Message, ModelCall, ModelLayer, ModelNext, ObservabilityHook, Role,
+    BoxedLayer, BufferedDeltas, CompletionResponse, HookAction, HookError, HookEvent, LoopError,
+    Message, ModelCall, ModelLayer, ModelNext, ObservabilityHook, Role,
 };
 
 use crate::guardrail::Findings;
@@ -54,8 +58,13 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 ///
 /// A hook of your own may hold this hook. It should forward [`layer`](ObservabilityHook::layer). If it forwards only
 /// events, the guardrails check the text at [`HookEvent::PreLlmCall`] and [`HookEvent::PostLlmCall`], and a tripwire is
-/// [`HookAction::Terminate`]. Rejected input then stays in the conversation, deltas are not held back, and the output of
-/// a typed run is checked only if it is text.
+/// [`HookAction::Terminate`]. Then
+///
+/// - rejected input stays in the conversation, so that the next call is rejected too,
+/// - a text is checked again if the call is repeated,
+/// - deltas are not held back,
+/// - the output of a typed run is checked only if it is text, and
+/// - the parts of a paused response are checked alone.
 ///
 /// # Example
 ///
@@ -99,7 +108,51 @@ pub struct GuardrailHook {
     checks_tool_results: bool,
     /// Set if deltas are delayed until the response has passed the output guardrails.
     holds_back_text: bool,
-    attachment: HookAttachment,
+    /// The same for all clones.
+    identity: Identity,
+}
+
+/// Number that tells hooks apart. Clones of a hook have the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity(usize);
+
+impl Default for Identity {
+    fn default() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+thread_local! {
+    /// The hooks whose layers this thread is polling. They check the call that is being made.
+    static LAYERS: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Identity {
+    /// Returns `true` inside a call around which the hook is a layer.
+    fn is_layer(self) -> bool {
+        LAYERS.with_borrow(|layers| layers.contains(&self))
+    }
+
+    /// Polls a call around which the hook is a layer.
+    async fn around<T>(self, call: impl Future<Output = T>) -> T {
+        let mut call = pin!(call);
+        poll_fn(|cx| {
+            /// Also ends after a panic.
+            struct Polled;
+            impl Drop for Polled {
+                fn drop(&mut self) {
+                    LAYERS.with_borrow_mut(|layers| {
+                        layers.pop();
+                    });
+                }
+            }
+            LAYERS.with_borrow_mut(|layers| layers.push(self));
+            let _polled = Polled;
+            call.as_mut().poll(cx)
+        })
+        .await
+    }
 }
 
 impl GuardrailHook {
@@ -154,7 +207,8 @@ impl GuardrailHook {
 impl ObservabilityHook for GuardrailHook {
     async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
         let rejected = match event {
-            _ if self.attachment.is_attached() => None,
+            // The layer checks this call.
+            _ if self.identity.is_layer() => None,
             HookEvent::PreLlmCall { request } => {
                 let is_answer = |message: &Message| message.role == Role::Assistant;
                 let new = request.messages.rsplit(is_answer).next().unwrap_or_default();
@@ -169,7 +223,6 @@ impl ObservabilityHook for GuardrailHook {
     }
 
     fn layer(&self) -> Option<BoxedLayer> {
-        self.attachment.attach();
         Some(BoxedLayer::new(self.clone()))
     }
 }
@@ -189,11 +242,12 @@ impl ModelLayer for GuardrailHook {
             return Err(call.rejected(reason, self.checks_tool_results));
         }
         if self.output.is_empty() {
-            return next.run(call).await;
+            return self.identity.around(next.run(call)).await;
         }
         // Only a streamed call has a sink.
         let held = next.sink().filter(|_| self.holds_back_text).map(BufferedDeltas::new);
-        let response = held.as_ref().map_or(next, |held| next.with_sink(held)).run(call).await?;
+        let next = held.as_ref().map_or(next, |held| next.with_sink(held));
+        let response = self.identity.around(next.run(call)).await?;
         if let Some(reason) =
             self.judge_output(&output_text(&response, call.said_before, call.output_tool)).await
         {

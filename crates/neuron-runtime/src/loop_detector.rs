@@ -134,7 +134,8 @@ pub struct LoopDetector {
     exempt: BTreeSet<String>,
     /// Names of the tools that only read, in addition to the tools whose annotation says so.
     read_only: BTreeSet<String>,
-    attachment: HookAttachment,
+    layer: HookAttachment,
+    injector: HookAttachment,
 }
 
 /// The numbers of repetitions at which a [`LoopDetector`] warns the model and ends the run.
@@ -181,7 +182,8 @@ impl LoopDetector {
             no_progress: LoopThresholds::new(5, 10),
             exempt: BTreeSet::new(),
             read_only: BTreeSet::new(),
-            attachment: HookAttachment::default(),
+            layer: HookAttachment::default(),
+            injector: HookAttachment::default(),
         }
     }
 
@@ -291,16 +293,18 @@ impl Default for LoopDetector {
 /// Adds the warnings as an [`Injector`], and the end of the run as a [`ModelLayer`]. Events of the run are ignored.
 impl ObservabilityHook for LoopDetector {
     async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
-        self.attachment.warn(&event, "LoopDetector", "layer and injector");
+        self.layer.warn(&event, "LoopDetector", "layer");
+        self.injector.warn(&event, "LoopDetector", "injector");
         Ok(HookAction::Continue)
     }
 
     fn layer(&self) -> Option<BoxedLayer> {
-        self.attachment.attach();
+        self.layer.attach();
         Some(BoxedLayer::new(self.clone()))
     }
 
     fn injector(&self) -> Option<Arc<dyn Injector>> {
+        self.injector.attach();
         Some(Arc::new(self.clone()))
     }
 }

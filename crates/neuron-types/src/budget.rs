@@ -297,9 +297,9 @@ impl Budget {
         self.add(Some(ModelName { vendor, model }), usage)
     }
 
-    /// Returns `true` if no further model call fits into this budget or into a budget of which it is a
-    /// [part](Self::part), not even a call with one token. Reservations of calls in progress do not count, because they
-    /// may be released.
+    /// Returns `true` if the requests, the tokens or the money of this budget are used up, or those of a budget of which it
+    /// is a [part](Self::part). A model call that takes one more of them is refused. Reservations of calls in progress do
+    /// not count, because they may be released.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.accounts.iter().any(|account| account.is_exhausted())

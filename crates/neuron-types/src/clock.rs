@@ -8,12 +8,18 @@ use std::time::Duration;
 #[cfg(target_family = "wasm")]
 use std::convert::identity as unconstrained;
 #[cfg(not(target_family = "wasm"))]
-use tokio::task::unconstrained;
+use std::{
+    cell::Cell,
+    sync::{Mutex, PoisonError},
+};
+#[cfg(not(target_family = "wasm"))]
+use tokio::{runtime::Id, task::unconstrained};
 
 /// Waits for `duration` and returns `true`.
 ///
-/// Returns `false` immediately if `duration` is zero or if there is no tokio runtime. Panics in a tokio runtime without
-/// an enabled timer.
+/// Returns `false` immediately if `duration` is zero, if there is no tokio runtime, or if the runtime has no timer, which
+/// `enable_time` of its builder enables. The first call in a runtime without a timer prints a panic of tokio, which is
+/// caught, and logs a warning.
 ///
 /// On wasm32, the timer is JavaScript's `setTimeout`, which needs no tokio runtime. A wasm program outside of
 /// JavaScript has no timer, so the function always returns `false` immediately.
@@ -31,12 +37,41 @@ use tokio::task::unconstrained;
 /// ```
 #[cfg(not(target_family = "wasm"))]
 pub async fn sleep(duration: Duration) -> bool {
-    // Check for a runtime, because tokio's timer panics outside of a runtime.
-    let has_clock = !duration.is_zero() && tokio::runtime::Handle::try_current().is_ok();
+    let has_clock = !duration.is_zero() && has_timer();
     if has_clock {
         tokio::time::sleep(duration).await;
     }
     has_clock
+}
+
+/// Returns `true` in a tokio runtime with a timer.
+#[cfg(not(target_family = "wasm"))]
+fn has_timer() -> bool {
+    /// The runtimes without a timer.
+    static WITHOUT: Mutex<Vec<Id>> = Mutex::new(Vec::new());
+    thread_local! {
+        /// The runtime that this thread asked for last, and whether it has a timer.
+        static LAST: Cell<Option<(Id, bool)>> = const { Cell::new(None) };
+    }
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        return false;
+    };
+    let id = runtime.id();
+    if let Some((last, has_timer)) = LAST.get()
+        && last == id
+    {
+        return has_timer;
+    }
+    let mut without = WITHOUT.lock().unwrap_or_else(PoisonError::into_inner);
+    // A panic is the only way in which tokio tells that a runtime has no timer.
+    let works = || std::panic::catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
+    let has_timer = !without.contains(&id) && works();
+    if !has_timer && !without.contains(&id) {
+        without.push(id);
+        tracing::warn!("the tokio runtime has no timer, so no timeout applies: call `enable_time`");
+    }
+    LAST.set(Some((id, has_timer)));
+    has_timer
 }
 
 /// Waits for `duration` and returns `true`.
@@ -105,6 +140,25 @@ mod tests {
         assert_eq!(within(LIMIT * 2, sleep(LIMIT)).await, Some(true));
         assert_eq!(within(Duration::ZERO, std::future::pending::<()>()).await, None);
         assert!(!sleep(Duration::ZERO).await);
+    }
+
+    /// Regression test. Before the fix, the first limit in such a runtime panicked.
+    #[test]
+    fn runtime_without_a_timer_has_no_limits() {
+        for _ in 0..2 {
+            let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            bare.block_on(async {
+                for _ in 0..2 {
+                    assert!(!sleep(LIMIT).await);
+                    let yields = tokio::task::yield_now();
+                    assert_eq!(within(LIMIT, yields).await, Some(()));
+                    assert_eq!(within(Duration::ZERO, std::future::pending::<()>()).await, None);
+                }
+            });
+            let timed =
+                tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            assert!(timed.block_on(sleep(LIMIT)));
+        }
     }
 
     #[tokio::test]

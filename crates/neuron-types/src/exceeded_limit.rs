@@ -7,7 +7,7 @@ use crate::{LoopError, Money};
 
 /// The limit of a [`LoopError::UsageLimitExceeded`]. [`LoopError::exceeded_limit`] returns it.
 ///
-/// `Display` writes the text of the error, and `FromStr` reads it. So the value is also known of an error that a journal or
+/// `Display` writes the text of the variant, and `FromStr` reads it, alone or in the text of the error. So the value is also known of an error that a journal or
 /// another process gave as text.
 ///
 /// # Example
@@ -58,6 +58,9 @@ pub enum LimitedResource {
 /// What stands between the name of a resource and its numbers.
 const EXCEEDED: &str = " limit exceeded: ";
 
+/// The beginning of the text of the error, which stored outcomes of runs have too.
+const ERROR: &str = "usage limit exceeded: ";
+
 /// The beginning of the text of a budget's limit.
 const BUDGET: &str = "budget: ";
 
@@ -87,6 +90,7 @@ impl FromStr for ExceededLimit {
 
     fn from_str(text: &str) -> Result<Self, ParseLimitError> {
         use LimitedResource as R;
+        let text = text.strip_prefix(ERROR).unwrap_or(text);
         let of_budget = text.strip_prefix(BUDGET);
         let read = || {
             let (name, numbers) = of_budget.unwrap_or(text).split_once(EXCEEDED)?;
@@ -123,7 +127,7 @@ impl From<ExceededLimit> for LoopError {
 
 impl LoopError {
     /// Returns the limit of an [`UsageLimitExceeded`](Self::UsageLimitExceeded), to match what ran out. Returns `None`
-    /// for any other error.
+    /// for any other error, and if a layer gave the error a text of its own.
     #[must_use]
     pub fn exceeded_limit(&self) -> Option<ExceededLimit> {
         match self {
@@ -154,7 +158,9 @@ mod tests {
             for is_of_budget in [false, true] {
                 let value = ExceededLimit { resource, is_of_budget };
                 assert_eq!(value.to_string().parse(), Ok(value), "{value}");
-                assert_eq!(LoopError::from(value).exceeded_limit(), Some(value));
+                let error = LoopError::from(value);
+                assert_eq!(error.exceeded_limit(), Some(value));
+                assert_eq!(error.to_string().parse(), Ok(value), "{error}");
             }
         }
         for text in ["", "request limit exceeded: 4", "x limit exceeded: 4 > 3", "tokens"] {

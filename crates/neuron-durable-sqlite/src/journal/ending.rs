@@ -23,11 +23,10 @@ impl Journal {
                 // The deleted steps still count in the run's summary (`earlier_steps`).
                 let deleted = transaction.execute("DELETE FROM steps WHERE run = ?1", [run.key])?;
                 RunRow::delete_nested(transaction, run.key)?;
-                run.execution += 1;
                 run.started_at = now;
                 run.changed_at = now;
                 run.earlier_steps += i64::try_from(deleted).unwrap_or(i64::MAX);
-                run.start = Some(json);
+                run.set_next_start(json);
                 run.status = RunStatus::Running;
                 run.outcome = None;
                 run.update(transaction)?;

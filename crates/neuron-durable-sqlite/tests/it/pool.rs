@@ -194,6 +194,17 @@ async fn known_run_is_not_submitted_with_another_start() {
     assert!(runs.run("a").submit("go").await.unwrap());
     assert!(runs.run("b").input(&1).submit("go").await.unwrap());
     check().await;
+    // The keys of a map have another order in each call.
+    for is_new in [true, false, false, false] {
+        let keys = (0..9).map(|number: u8| (number.to_string(), number));
+        let input: std::collections::HashMap<_, _> = keys.collect();
+        assert_eq!(runs.run("c").input(&input).submit("go").await.unwrap(), is_new);
+    }
+    // A run that was opened and never started has no start and no input yet.
+    let provider = Arc::new(ScriptedProvider::new(["unused"]));
+    drop(runs.run("d").open(provider, Arc::default()).await.unwrap());
+    assert!(runs.run("d").input(&1).submit("go").await.unwrap());
+    assert_eq!(runs.input::<Value>("d").await.unwrap(), Some(json!(1)));
     // Each run continues as new, which replaces its stored start.
     let work = async {
         until(&runs, "a", RunStatus::Done).await;

@@ -17,15 +17,15 @@ pub(crate) async fn compact_if_needed(
     env: &Env<'_>,
     ledger: &mut Ledger,
 ) -> Result<Option<Sizes>, LoopError> {
-    let sent_frame = ledger.size.and_then(|size| size.frame);
+    let sent_frame = ledger.size().and_then(|size| size.frame);
     if sent_frame.is_some_and(|sent| Some(sent) != env.frame_size()) {
         // The system prompt or the tools have changed since the provider reported the size. An earlier failure to
         // compact says nothing about the new ones.
-        ledger.compaction.put_off_no_more();
+        ledger.put_off_no_more();
     }
     let old_tokens = env.current_tokens(ledger);
-    let request = env.frame.request(&ledger.messages);
-    if ledger.compaction.puts_off(old_tokens)
+    let request = env.frame.request(ledger.messages());
+    if ledger.puts_off_compaction(old_tokens)
         || !env.parts.strategy.should_compact_request_dyn(request, old_tokens)
         || !fits_budget(env, request)
     {
@@ -33,7 +33,7 @@ pub(crate) async fn compact_if_needed(
     }
     let compacted = compact(env, ledger, old_tokens, old_tokens).await?;
     if compacted.is_none() {
-        ledger.compaction.unchanged(old_tokens);
+        ledger.not_compacted(old_tokens);
     }
     Ok(compacted)
 }
@@ -48,12 +48,7 @@ pub(crate) async fn make_room(
     env: &Env<'_>,
     ledger: &mut Ledger,
 ) -> Result<Option<Sizes>, LoopError> {
-    // FAULT room is made for a call again and again: `std::mem::replace(&mut ledger.tally.run.overflowed, true)` ->
-    //     `false`
-    if std::mem::replace(&mut ledger.tally.run.overflowed, true) {
-        return Ok(None);
-    }
-    if !fits_budget(env, env.frame.request(&ledger.messages)) {
+    if !ledger.may_make_room() || !fits_budget(env, env.frame.request(ledger.messages())) {
         return Ok(None);
     }
     let old_tokens = env.current_tokens(ledger);
@@ -77,7 +72,7 @@ pub(crate) async fn make_room(
 ///
 /// The estimate is known to be too small, because the provider reported that the conversation is too long.
 fn size_to_compact_at(env: &Env<'_>, ledger: &Ledger, tokens: usize) -> usize {
-    let request = env.frame.request(&ledger.messages);
+    let request = env.frame.request(ledger.messages());
     let sizes = std::iter::successors(Some(tokens.max(1)), |size| size.checked_mul(2));
     let mut enough =
         sizes.filter(|size| env.parts.strategy.should_compact_request_dyn(request, *size));
@@ -96,9 +91,9 @@ async fn compact(
     told_tokens: usize,
 ) -> Result<Option<Sizes>, LoopError> {
     let strategy = env.parts.strategy;
-    let hooks = env.hooks(ledger.tally.run.turn);
+    let hooks = env.hooks(ledger.tally().run.turn);
     let mut scopes = hooks.open(OperationKind::Compaction { old_tokens });
-    let request = env.frame.request(&ledger.messages);
+    let request = env.frame.request(ledger.messages());
     let mut usage = TokenUsage::default();
     let work = async {
         let compacted = strategy.compact_request_dyn(request, told_tokens).await;
@@ -110,7 +105,7 @@ async fn compact(
     let charged = charge(env, request, &mut usage);
     env.ctx.usage.add(&usage);
     // FAULT the usage of a compaction is not added: without the line
-    ledger.tally.add_usage(&usage);
+    ledger.add_usage(&usage);
     let checked = compacted.and_then(|messages| {
         charged?;
         Ok(ledger.checked(messages)?)
@@ -123,7 +118,7 @@ async fn compact(
         }
     };
     let old_estimate = match strategy.counts_tokens_dyn() {
-        true => strategy.estimate_request_dyn(env.frame.request(&ledger.messages)),
+        true => strategy.estimate_request_dyn(env.frame.request(ledger.messages())),
         false => old_tokens,
     };
     let new_estimate = strategy.estimate_request_dyn(env.frame.request(&messages));
@@ -131,7 +126,7 @@ async fn compact(
     let new_tokens = in_proportion(old_tokens, new_estimate, old_estimate);
     scopes.end(Outcome::Compacted { new_tokens });
     // Estimates may be coarse, so fewer messages with the same estimate are progress too.
-    let is_shorter = messages.len() < ledger.messages.len();
+    let is_shorter = messages.len() < ledger.messages().len();
     // FAULT a compaction that changes nothing is progress: `is_shorter` -> `true`
     let progress = new_estimate < old_estimate || (new_estimate == old_estimate && is_shorter);
     if !progress {

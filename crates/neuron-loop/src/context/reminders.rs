@@ -16,14 +16,14 @@ pub(crate) fn remind(env: &Env<'_>, ledger: &mut Ledger) {
     let given = env.ctx.extensions.get::<SessionState>();
     let state = given.cloned().unwrap_or_else(|| SessionState {
         cwd: env.ctx.cwd.clone(),
-        token_usage: ledger.tally.total_usage.clone(),
-        event_count: ledger.tally.turns as u64,
+        token_usage: ledger.tally().total_usage.clone(),
+        event_count: ledger.tally().turns as u64,
         ..SessionState::default()
     });
     let tokens = env.current_tokens(ledger);
-    // FAULT reminders count the turns of one run: `tally.turns` -> `tally.run.turns`
-    let point = InjectionPoint::new(ledger.tally.turns, tokens, &state, &ledger.messages);
-    let point = point.in_run(ledger.tally.run.turns, env.run_tools());
+    // FAULT reminders count the turns of one run: `tally().turns` -> `tally().run.turns`
+    let point = InjectionPoint::new(ledger.tally().turns, tokens, &state, ledger.messages());
+    let point = point.in_run(ledger.tally().run.turns, env.run_tools());
     let texts: Vec<String> =
         injectors.iter().flat_map(|injector| injector.injections(&point)).collect();
     // FAULT an empty reminder is said: `!text.is_empty()` -> `true` (reminders::repeated_call_has_one_reminder)

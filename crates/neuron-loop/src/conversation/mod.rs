@@ -5,9 +5,7 @@ mod stored;
 use neuron_types::{ApprovalError, Message, PendingApproval, TokenUsage};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use stored::{
-    decided_before, from_pending, from_snapshot, is_same_state, session_parts, snapshot,
-};
+pub(crate) use stored::{decided_before, session_parts, snapshot};
 
 use crate::ledger::Ledger;
 
@@ -45,7 +43,7 @@ impl Conversation {
     /// Returns the messages of the conversation, oldest first.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
-        &self.ledger.messages
+        self.ledger.messages()
     }
 
     /// Adds a message to the end of the conversation. A run with [`Start::Continue`](neuron_types::Start::Continue)
@@ -57,31 +55,31 @@ impl Conversation {
     /// Returns the tokens of all runs of the conversation.
     #[must_use]
     pub fn total_usage(&self) -> &TokenUsage {
-        &self.ledger.tally.total_usage
+        &self.ledger.tally().total_usage
     }
 
     /// Returns the tokens of the last run, including the tokens of its tools.
     #[must_use]
     pub fn usage(&self) -> &TokenUsage {
-        &self.ledger.tally.run.usage.total
+        &self.ledger.tally().run.usage.total
     }
 
     /// Returns the part of [`usage`](Self::usage) that the tools of the run used.
     #[must_use]
     pub fn tool_usage(&self) -> &TokenUsage {
-        &self.ledger.tally.run.usage.tools
+        &self.ledger.tally().run.usage.tools
     }
 
     /// Returns the part of [`usage`](Self::usage) that is an estimate, because the provider did not report it.
     #[must_use]
     pub fn estimated_usage(&self) -> &TokenUsage {
-        &self.ledger.tally.run.usage.estimated
+        &self.ledger.tally().run.usage.estimated
     }
 
     /// Returns the number of model calls in the last run that returned a response.
     #[must_use]
     pub fn turns(&self) -> usize {
-        self.ledger.tally.run.turns
+        self.ledger.tally().run.turns
     }
 
     /// Returns the tool calls that wait for an approval, with the state of their run. Returns `None` if no call waits.
@@ -97,12 +95,7 @@ impl Conversation {
     /// Tool calls whose results are not among these messages get a result that says that they were interrupted.
     #[must_use]
     pub fn fork(&self, messages: usize) -> Self {
-        let kept = self.ledger.messages.iter().take(messages).cloned().collect();
-        let mut ledger = Ledger::from_messages(kept);
-        // The runs after the cut already used some run numbers, which are part of the idempotency keys.
-        // FAULT a fork counts its runs anew: without the line (agent::calls_of_a_fork_have_their_own_idempotency_keys)
-        ledger.tally.runs = self.ledger.tally.runs;
-        Self { ledger }
+        Self { ledger: self.ledger.fork(messages) }
     }
 }
 
@@ -111,7 +104,7 @@ impl TryFrom<PendingApproval> for Conversation {
     type Error = ApprovalError;
 
     fn try_from(pending: PendingApproval) -> Result<Self, ApprovalError> {
-        Ok(Self { ledger: from_pending(pending)? })
+        Ok(Self { ledger: Ledger::from_pending(pending)? })
     }
 }
 

@@ -78,7 +78,7 @@ impl<P, C, D> AgentLoop<P, C, D> {
     /// Returns the messages of the conversation, oldest first.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
-        &self.ledger.messages
+        self.ledger.messages()
     }
 
     /// Returns the agent's tools.
@@ -181,7 +181,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         })))
     }
 
-    /// Like [`run`](Self::run), but returns control to the caller after each turn. See [`StepIterator`].
+    /// Like [`run`](Self::run), but returns control to the caller after each turn. See [`StepIterator`]. The message is in
+    /// the conversation at once, also if the iterator is dropped.
     pub fn run_step<'a>(
         &'a mut self,
         message: Message,
@@ -212,7 +213,7 @@ fn begin(message: Message, ctx: &ToolContext) -> Live<'_> {
 impl<P, C, D> fmt::Debug for AgentLoop<P, C, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentLoop")
-            .field("messages", &self.ledger.messages.len())
+            .field("messages", &self.ledger.messages().len())
             .field("tools", &self.definition.tools)
             .field("config", &self.definition.config)
             .finish_non_exhaustive()

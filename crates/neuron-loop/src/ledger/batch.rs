@@ -13,7 +13,8 @@ use neuron_types::{
 };
 
 use super::calls::calls_in;
-use super::{Batch, CallState, Ledger, PendingDecision, Phase, Tally};
+use super::history::OpenResults;
+use super::{Batch, CallState, Counters, Ledger, PendingDecision, Phase, Tally};
 
 /// The reason for a missing result if no other reason is known.
 const INTERRUPTED: &str = "the run was interrupted";
@@ -43,17 +44,21 @@ impl Ledger {
     }
 
     /// Borrows the calls of the current batch together with the run's counters. Returns `None` if no batch is open.
-    pub(crate) fn open(&mut self) -> Option<(Calls<'_>, &mut Tally)> {
+    pub(crate) fn open_batch(&mut self) -> Option<(Calls<'_>, Counters<'_>)> {
+        self.open().map(|(calls, tally)| (calls, Counters(tally)))
+    }
+
+    pub(super) fn open(&mut self) -> Option<(Calls<'_>, &mut Tally)> {
         let Self { messages, phase: Phase::Batch(batch), tally, .. } = self else {
             return None;
         };
-        let (answer, after) = messages.open_results()?;
-        Some((Calls { answer, after, batch }, tally))
+        let (answer, results) = messages.open_results()?;
+        Some((Calls { answer, results, batch }, tally))
     }
 
     /// Opens a batch for the tool calls of the last response in the history. Adds a message with an empty result for
     /// each call.
-    pub(super) fn open_batch(&mut self, batch: Batch) {
+    pub(super) fn begin_batch(&mut self, batch: Batch) {
         self.phase = Phase::Batch(batch);
         let result = |call: ToolUseRef<'_>| ContentBlock::ToolResult {
             tool_use_id: call.id.to_owned(),
@@ -143,9 +148,8 @@ impl Ledger {
 /// The calls of a batch. Names and arguments can be read while states and results are changed.
 pub(crate) struct Calls<'l> {
     pub(super) answer: &'l Message,
-    /// Messages after the response. The first of them contains the results.
-    after: &'l mut [Message],
-    pub(crate) batch: &'l mut Batch,
+    results: OpenResults<'l>,
+    pub(super) batch: &'l mut Batch,
 }
 
 impl<'l> Calls<'l> {
@@ -160,6 +164,18 @@ impl<'l> Calls<'l> {
             ToolUseRef { input: state.edited().unwrap_or(made.input), ..made }.to_call()
         };
         self.iter().map(call).collect()
+    }
+
+    pub(crate) fn batch(&self) -> &Batch {
+        self.batch
+    }
+
+    /// Returns the number of earlier responses of the turn that were discarded after calls had started. It stays what it
+    /// is at the first call, so that a call that runs again has the same idempotency key.
+    pub(crate) fn keep_attempt(&mut self, attempt: usize) -> usize {
+        // FAULT a call that runs again has another key: the line -> `*self.batch.attempt.insert(attempt)`
+        //     (early_tools::repeated_call_keeps_its_key_after_early_calls)
+        *self.batch.attempt.get_or_insert(attempt)
     }
 
     /// Iterates over the calls and their states, in order.
@@ -227,10 +243,15 @@ impl<'l> Calls<'l> {
     }
 
     /// Returns the result of a call as it is in the history, or `None` if there is no such call.
-    pub(crate) fn result(&mut self, index: usize) -> Option<ToolOutput> {
-        let (content, is_error) = self.result_mut(index)?;
-        let (content, is_error) = (content.clone(), *is_error);
-        Some(ToolOutput { content, structured_content: None, is_error })
+    pub(crate) fn result(&self, index: usize) -> Option<ToolOutput> {
+        let id = self.made(index)?.id;
+        self.results.message()?.content.iter().find_map(|block| match block {
+            ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == id => {
+                let (content, is_error) = (content.clone(), *is_error);
+                Some(ToolOutput { content, structured_content: None, is_error })
+            }
+            _ => None,
+        })
     }
 
     /// Writes a reason into the result of each call that has not ended. See [`Ledger::explain_missing`].
@@ -287,7 +308,7 @@ impl<'l> Calls<'l> {
     fn result_mut(&mut self, index: usize) -> Option<(&mut Vec<ContentItem>, &mut bool)> {
         let id = self.made(index)?.id;
         // In a history from elsewhere, the results may have another order than the calls.
-        self.after.first_mut()?.content.iter_mut().find_map(|block| match block {
+        self.results.change()?.content.iter_mut().find_map(|block| match block {
             ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == id => {
                 Some((content, is_error))
             }

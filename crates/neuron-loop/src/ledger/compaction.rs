@@ -64,7 +64,7 @@ pub(crate) struct CompactionBackoff {
 impl CompactionBackoff {
     /// Begins a run, which may compact without a delay. The delay stays if the last [`MAX_MISSED_RUNS`] runs all missed
     /// the strategy's token budget.
-    pub(crate) fn begin_run(&mut self) {
+    pub(super) fn begin_run(&mut self) {
         // FAULT a run that misses is counted once for all runs: without the line
         //     (context_size::unreachable_budget_is_reported_once_over_many_runs)
         self.missed = false;
@@ -152,6 +152,34 @@ impl Ledger {
                 self.compaction.note_size(tokens);
             }
         }
+    }
+
+    /// Returns `true` if a compaction at this size is put off, because earlier ones had little effect.
+    pub(crate) fn puts_off_compaction(&self, tokens: usize) -> bool {
+        self.compaction.puts_off(tokens)
+    }
+
+    /// Forgets earlier compactions, because the system prompt or the tools have changed since.
+    pub(crate) fn put_off_no_more(&mut self) {
+        self.compaction.put_off_no_more();
+    }
+
+    /// Records that a compaction at this size did not shorten the history.
+    pub(crate) fn not_compacted(&mut self, tokens: usize) {
+        self.compaction.unchanged(tokens);
+    }
+
+    /// Records that a model call did not fit into the context window. Returns `false` if the call before did not fit
+    /// either, so that no room is made again.
+    pub(crate) fn may_make_room(&mut self) -> bool {
+        // FAULT room is made for a call again and again: `std::mem::replace(&mut self.tally.run.overflowed, true)` ->
+        //     `false`
+        !std::mem::replace(&mut self.tally.run.overflowed, true)
+    }
+
+    /// Records that a model call did fit into the context window.
+    pub(crate) fn note_fit(&mut self) {
+        self.tally.run.overflowed = false;
     }
 
     /// Replaces the history with its compacted form. `is_enough` is `true` if the new history is within the strategy's

@@ -48,6 +48,7 @@ impl History {
         };
         self.messages.push(message);
         // FAULT clones that differ have one key: `is_some_and(extends)` -> `is_some_and(|it| extends(it) || true)`
+        //     (store::session_has_the_stored_conversation_after_forks_and_edits)
         if !self.lineage.as_ref().is_some_and(extends) {
             self.lineage = Lineage::new(longer);
         }
@@ -56,23 +57,44 @@ impl History {
     /// Changes the messages in any way. The key changes too.
     pub(crate) fn rewrite<R>(&mut self, change: impl FnOnce(&mut Vec<Message>) -> R) -> R {
         let result = change(&mut self.messages);
-        // FAULT a rewritten history is appended: without the line
+        // FAULT a rewritten history is appended: without the line (store::rewritten_history_is_written_as_a_whole)
         self.lineage = Lineage::new(self.messages.len());
         result
     }
 
-    /// Borrows the last response, and the messages after it to change the results of its calls. Returns `None` without a
-    /// response. Only for an open batch, because nothing has read the results of an open batch yet.
-    pub(super) fn open_results(&mut self) -> Option<(&Message, &mut [Message])> {
+    /// Borrows the last response, and the message with the results of its calls. Returns `None` without a response. Only
+    /// for an open batch, because nothing has read the results of an open batch yet.
+    pub(super) fn open_results(&mut self) -> Option<(&Message, OpenResults<'_>)> {
         let is_answer = |message: &Message| message.role == Role::Assistant;
         let end = self.messages.iter().rposition(is_answer)?.checked_add(1)?;
-        // A clone may give the calls of its batch other results.
-        // FAULT results of a clone have the key of others: `count > 1` -> `false`
-        if self.lineage.as_ref().map(Arc::strong_count).is_some_and(|count| count > 1) {
-            self.lineage = Lineage::new(self.messages.len());
-        }
+        let (length, lineage) = (self.messages.len(), &mut self.lineage);
         let (before, after) = self.messages.split_at_mut(end);
-        Some((before.last()?, after))
+        Some((before.last()?, OpenResults { message: after.first_mut(), lineage, length }))
+    }
+}
+
+/// The message with the results of an open batch.
+pub(super) struct OpenResults<'l> {
+    message: Option<&'l mut Message>,
+    lineage: &'l mut Option<Arc<Lineage>>,
+    /// Number of messages of the history.
+    length: usize,
+}
+
+impl OpenResults<'_> {
+    pub(super) fn message(&self) -> Option<&Message> {
+        self.message.as_deref()
+    }
+
+    /// Returns the message to change a result.
+    pub(super) fn change(&mut self) -> Option<&mut Message> {
+        // A clone may give the calls of its batch other results.
+        // FAULT results of a clone have the key of others: `count > 1` -> `count > usize::MAX - 1`
+        //     (store::clones_with_different_decisions_are_not_mixed)
+        if self.lineage.as_ref().map(Arc::strong_count).is_some_and(|count| count > 1) {
+            *self.lineage = Lineage::new(self.length);
+        }
+        self.message.as_deref_mut()
     }
 }
 

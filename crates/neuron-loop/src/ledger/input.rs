@@ -111,13 +111,14 @@ impl Ledger {
         }
     }
 
-    /// Adds a message from outside the loop that the model should answer. If the run was about to end, it continues. A
-    /// run that ended at a limit is over.
+    /// Adds a message from outside of a run. A run that has its response is then over, and the next run answers the
+    /// message.
     pub(crate) fn push(&mut self, message: Message) {
         self.add_message(message);
-        if let Phase::Ended(ending) = &self.phase {
-            // FAULT a message behind an answer is not answered: `Phase::TurnStart` -> `self.phase.clone()`
-            self.phase = if ending.limit.is_none() { Phase::TurnStart } else { Phase::Idle };
+        if let Phase::Ended(_) = &self.phase {
+            // FAULT a message behind an answer is not answered: without the line
+            //     (ends::message_behind_an_unreported_answer_is_answered)
+            self.phase = Phase::Idle;
         }
     }
 
@@ -136,7 +137,10 @@ impl Ledger {
     pub(crate) fn steer(&mut self, messages: Vec<Message>) -> bool {
         let is_steered = !messages.is_empty();
         for message in messages {
-            self.push(message);
+            self.add_message(message);
+        }
+        if is_steered {
+            self.phase = Phase::TurnStart;
         }
         is_steered
     }

@@ -8,22 +8,24 @@ mod history;
 mod input;
 mod limits;
 mod output;
+mod restore;
 mod tally;
 
 use neuron_types::{
-    CompletionResponse, LoopError, Message, ProviderError, Role, StopReason, transcript,
+    CompletionResponse, LoopError, Message, ProviderError, Role, StopReason, TokenUsage, transcript,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use batch::Calls;
 pub(crate) use calls::{Batch, CallState, PendingDecision};
-pub(crate) use compaction::{CompactionBackoff, KnownSize};
+use compaction::CompactionBackoff;
+pub(crate) use compaction::KnownSize;
 pub(crate) use history::History;
 pub(crate) use input::Reminders;
 pub(crate) use limits::Limit;
 pub(crate) use output::{OutputRules, is_invalid_json};
-pub(crate) use tally::{RunRecord, RunUsage, Tally};
+pub(crate) use tally::{Counters, RunRecord, Tally};
 
 /// Number of consecutive times that the loop continues a response that the provider paused. After one more pause, the
 /// run ends with the paused response.
@@ -32,22 +34,22 @@ const MAX_PAUSES: usize = 16;
 /// A conversation with the state of its current run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ledger {
-    pub(crate) version: Version,
+    version: Version,
     /// The history. It is a valid request for a provider at any time.
     #[serde(default)]
-    pub(crate) messages: History,
+    messages: History,
     #[serde(default)]
-    pub(crate) phase: Phase,
+    phase: Phase,
     #[serde(default)]
-    pub(crate) tally: Tally,
+    tally: Tally,
     /// Texts of the system messages that the loop added. In JSON this field keeps its older name `said`.
     #[serde(default, rename = "said")]
-    pub(crate) reminders: Reminders,
+    reminders: Reminders,
     #[serde(default)]
-    pub(crate) size: Option<KnownSize>,
+    size: Option<KnownSize>,
     // FAULT a new execution tries in vain to compact: add `#[serde(skip)]`
     #[serde(default)]
-    pub(crate) compaction: CompactionBackoff,
+    compaction: CompactionBackoff,
 }
 
 /// The version of a conversation's stored form, a number in JSON. Deserialisation fails for a number above
@@ -142,6 +144,27 @@ impl Ledger {
         Self { version: Version, messages, phase, tally, reminders, size, compaction }
     }
 
+    pub(crate) fn messages(&self) -> &History {
+        &self.messages
+    }
+
+    pub(crate) fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    pub(crate) fn size(&self) -> Option<KnownSize> {
+        self.size
+    }
+
+    /// Borrows the messages, and the counters for the attempts of a model call.
+    pub(crate) fn counters(&mut self) -> (&History, Counters<'_>) {
+        (&self.messages, Counters(&mut self.tally))
+    }
+
     /// Returns `true` if the run cannot continue before pending calls are decided.
     pub(crate) fn waits(&self) -> bool {
         // FAULT a run waits before it does what was decided: without `&& !batch.has_work()`
@@ -154,6 +177,36 @@ impl Ledger {
         if let Phase::Landing { is_open, .. } = &mut self.phase {
             *is_open = true;
         }
+    }
+
+    /// Opens the model call of the turn.
+    pub(crate) fn open_call(&mut self) {
+        self.phase = Phase::Calling;
+    }
+
+    /// Makes the model call again after the history was compacted, because the call did not fit into the context window.
+    /// A response that was cut off `is_answered` and counts as a turn, so a new turn begins. A request that the provider
+    /// rejected does not count, so the same turn continues.
+    pub(crate) fn repeat_call(&mut self, is_answered: bool) {
+        // FAULT an answer that the window cut off was no turn: `is_answered` -> `false`
+        self.phase = if is_answered { Phase::TurnStart } else { Phase::Calling };
+    }
+
+    /// Adds the notice that the last model call of a run sent. It is no new message for layers.
+    pub(crate) fn add_notice(&mut self, notice: Message) {
+        self.reminders.note(notice.text());
+        self.messages.push(notice);
+        self.tally.passed_messages = self.messages.len();
+    }
+
+    /// Adds the tokens of a compaction.
+    pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
+        self.tally.add_usage(usage);
+    }
+
+    /// Adds the tokens that tools used.
+    pub(crate) fn add_tool_usage(&mut self, usage: &TokenUsage) {
+        self.tally.add_tool_usage(usage);
     }
 
     /// Ends the run. Returns its ending, or `None` if the run has no final response. Pending calls still wait for their
@@ -203,7 +256,7 @@ impl Ledger {
         let limit = self.landing_limit();
         let mut batch = Batch::new(stop_reason.clone(), calls, hidden.to_vec());
         batch.has_targets = has_targets;
-        self.open_batch(batch);
+        self.begin_batch(batch);
         if let Some(why) = calls_must_not_run(&stop_reason, is_cut_off) {
             self.close_batch(why);
             return self.finish(self.answer_text(), stop_reason, limit, output);

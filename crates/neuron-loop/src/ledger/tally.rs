@@ -1,6 +1,7 @@
 //! Counters of a conversation and of its current run, and the checks of their limits.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use neuron_types::{LoopConfig, LoopError, TokenUsage};
 use serde::{Deserialize, Serialize};
@@ -114,40 +115,85 @@ impl RunRecord {
 
     /// Counts a response whose tool calls start before the response is complete. If it is discarded, the calls of the
     /// next response get other idempotency keys.
-    pub(crate) fn begin_attempt(&mut self) {
+    fn begin_attempt(&mut self) {
         self.given_up = (self.turn, self.attempt().saturating_add(1));
     }
 
     /// Counts a tool call that starts.
-    pub(crate) fn count_tool_call(&mut self) {
+    fn count_tool_call(&mut self) {
         self.tool_calls = self.tool_calls.saturating_add(1);
+    }
+}
+
+/// The counters of a ledger, while a model call or a batch of tool calls borrows them. They can be read, and change only
+/// by the methods here.
+pub(crate) struct Counters<'l>(pub(super) &'l mut Tally);
+
+impl Deref for Counters<'_> {
+    type Target = Tally;
+
+    fn deref(&self) -> &Tally {
+        self.0
+    }
+}
+
+impl Counters<'_> {
+    /// Counts a model call. `messages` is the number of messages of the conversation that the request sends.
+    pub(crate) fn count_request(&mut self, messages: usize) {
+        self.0.count_request(messages);
+    }
+
+    /// Counts a turn, which is a response that the outermost layer returned.
+    pub(crate) fn count_answer(&mut self) {
+        self.0.count_answer();
+    }
+
+    /// Counts a response whose tool calls start before the response is complete. If it is discarded, the calls of the
+    /// next response get other idempotency keys.
+    pub(crate) fn begin_attempt(&mut self) {
+        self.0.run.begin_attempt();
+    }
+
+    /// Counts a tool call that starts.
+    pub(crate) fn count_tool_call(&mut self) {
+        self.0.run.count_tool_call();
+    }
+
+    /// Adds the tokens of a model call.
+    pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
+        self.0.add_usage(usage);
+    }
+
+    /// Notes that the tokens of a model call are an estimate.
+    pub(crate) fn note_estimate(&mut self, usage: &TokenUsage) {
+        self.0.run.usage.estimated += usage;
     }
 }
 
 impl Tally {
     /// Counts a model call. `messages` is the number of messages of the conversation that the request sends.
-    pub(crate) fn count_request(&mut self, messages: usize) {
+    fn count_request(&mut self, messages: usize) {
         self.run.requests = self.run.requests.saturating_add(1);
         // FAULT what passed may be rejected again: without the line
         self.passed_messages = messages;
     }
 
     /// Counts a response of the model in the run and in the conversation.
-    pub(crate) fn count_answer(&mut self) {
+    fn count_answer(&mut self) {
         self.run.turns = self.run.turns.saturating_add(1);
         // FAULT the turns of all runs stand still: without the line
         self.turns = self.turns.saturating_add(1);
     }
 
     /// Adds the tokens of a model call.
-    pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
+    pub(super) fn add_usage(&mut self, usage: &TokenUsage) {
         self.run.usage.total += usage;
         // FAULT the usage of all runs stands still: without the line
         self.total_usage += usage;
     }
 
     /// Adds the tokens that tools used.
-    pub(crate) fn add_tool_usage(&mut self, usage: &TokenUsage) {
+    pub(super) fn add_tool_usage(&mut self, usage: &TokenUsage) {
         self.add_usage(usage);
         self.run.usage.tools += usage;
     }

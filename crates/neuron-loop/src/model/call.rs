@@ -36,16 +36,15 @@ pub(crate) async fn call_model<'a>(
     // The history is copied only for the last call of a run, so the cost of the copy is acceptable.
     let noticed = notice
         .as_ref()
-        .map(|notice| ledger.messages.iter().chain([notice]).cloned().collect::<Vec<Message>>());
+        .map(|notice| ledger.messages().iter().chain([notice]).cloned().collect::<Vec<Message>>());
     // FAULT parts of an answer are judged alone: `ledger.said_before()` -> `String::new()`
     let said_before = ledger.said_before();
-    let new_messages = ledger.messages.len() - ledger.new_messages().len();
-    let (turn, size) = (ledger.tally.run.turn, ledger.size);
+    let new_messages = ledger.messages().len() - ledger.new_messages().len();
+    let (turn, size) = (ledger.tally().run.turn, ledger.size());
     // FAULT a layer sees the turns of all runs: `run.turns` -> `turns`
-    let (turns, tool_calls) = (ledger.tally.run.turns, ledger.tally.run.tool_calls);
-    let usage = ledger.tally.run.usage.total.clone();
-    // FAULT what is rejected counts as passed: add `ledger.tally.passed_messages = ledger.messages.len();`
-    let Ledger { messages, tally, .. } = ledger;
+    let (turns, tool_calls) = (ledger.tally().run.turns, ledger.tally().run.tool_calls);
+    let usage = ledger.tally().run.usage.total.clone();
+    let (messages, counters) = ledger.counters();
     let request = env.frame.request(noticed.as_deref().unwrap_or(messages));
     let key = messages.key().filter(|_| noticed.is_none());
     let request = key.map_or(request, |key| request.with_history(key));
@@ -64,7 +63,7 @@ pub(crate) async fn call_model<'a>(
     call.is_last = limit.is_some();
     // FAULT a call of an engine is made again: without the line
     call.is_durable = env.parts.durability.is_some();
-    let tally = Mutex::new(tally);
+    let tally = Mutex::new(counters);
     let link = Link {
         hooks: env.hooks(turn),
         // FAULT what was taken back counts as passed: `messages.len()` -> `call.request.messages.len()`
@@ -79,10 +78,10 @@ pub(crate) async fn call_model<'a>(
     // FAULT a call that failed counts as a turn: add `if answer.is_err() { lock(&tally).count_answer(); }`
     // What the outermost layer returns is a turn, also if the model did not respond with it.
     let answer = answer.and_then(|response| {
-        // FAULT a layer's response is no turn: without the line
-        lock(&tally).count_answer();
         // FAULT a layer may return what breaks the history: without the line
         transcript::check_answer(&response.message)?;
+        // FAULT a layer's response is no turn: without the line
+        lock(&tally).count_answer();
         Ok(response)
     });
     if let Err(error) = &answer {
@@ -104,9 +103,7 @@ pub(crate) async fn call_model<'a>(
     match (&answer, notice, rejected) {
         // FAULT what the last call was told stays without an answer: `Ok(_)` -> `_`
         (Ok(_), Some(notice), _) => {
-            ledger.reminders.note(notice.text());
-            ledger.messages.push(notice);
-            ledger.tally.passed_messages = ledger.messages.len();
+            ledger.add_notice(notice);
         }
         // FAULT rejected input stays: `ledger.take_back(rejected)` -> `{}`
         (Err(_), _, Some(rejected)) => ledger.take_back(rejected),

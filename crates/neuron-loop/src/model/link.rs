@@ -4,6 +4,7 @@
 //! the attempt, and [`HookEvent::PostLlmCall`] or [`HookEvent::LlmError`] after it.
 
 use std::mem;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
@@ -15,7 +16,7 @@ use neuron_types::{
 use scopeguard::ScopeGuard;
 
 use super::source::Source;
-use crate::ledger::{KnownSize, Tally};
+use crate::ledger::{Counters, KnownSize};
 use crate::lock::lock;
 use crate::parts::{Hooks, check, or_cancelled};
 use crate::tools::Prefetch;
@@ -29,7 +30,7 @@ pub(super) struct Link<'a, 'l> {
     /// Number of messages of the conversation at the start of the turn.
     pub(super) messages: usize,
     pub(super) size: Option<KnownSize>,
-    pub(super) tally: &'l Mutex<&'l mut Tally>,
+    pub(super) tally: &'l Mutex<Counters<'l>>,
     pub(super) state: Mutex<Attempts<'a>>,
 }
 
@@ -154,17 +155,20 @@ impl<'a, 'l> Link<'a, 'l> {
             true => self.hooks.env.tokens_of(call.request, self.size),
             false => self.size.map(|size| size.tokens).unwrap_or_default(),
         };
-        let (own, turns) = {
+        let (own, responses) = {
             let run = &lock(self.tally).run;
             let tools = run.usage.tools.output_tokens;
             // FAULT what tools took counts as answers when a call is reserved: without `.saturating_sub(tools)`
             //     (tool_usage::tool_tokens_do_not_raise_the_estimate_of_the_next_response)
-            (run.usage.total.output_tokens.saturating_sub(tools), run.turns)
+            let scope = self.hooks.env.run;
+            let responses = scope.responses.load(Ordering::Relaxed);
+            let own = run.usage.total.output_tokens.saturating_sub(tools);
+            (own, scope.turns_before.saturating_add(responses))
         };
         let most = call.request.max_tokens.unwrap_or(usize::MAX);
         // FAULT more is reserved than an answer may have: without `.min(most)`
         //     (budget::concurrent_agents_share_requests_tool_calls_and_tokens)
-        let answer = own.checked_div(turns).unwrap_or(FIRST_ANSWER).min(most);
+        let answer = own.checked_div(responses).unwrap_or(FIRST_ANSWER).min(most);
         self.hooks.env.reserve_call(budget, call.request, prompt, answer).map(Some)
     }
 
@@ -223,6 +227,7 @@ impl<'a, 'l> Link<'a, 'l> {
         used.cost = cost.or(used.cost);
         let mut tally = lock(self.tally);
         if let Ok(response) = answered {
+            self.hooks.env.run.responses.fetch_add(1, Ordering::Relaxed);
             response.usage.cost = used.cost;
             lock(&self.state).usage = Some(response.usage.clone());
             if is_estimated {
@@ -230,7 +235,7 @@ impl<'a, 'l> Link<'a, 'l> {
                     let text = "the provider reports no usage; the estimates of the context strategy count";
                     tracing::warn!(used.input_tokens, used.output_tokens, "{text}");
                 }
-                tally.run.usage.estimated += &used;
+                tally.note_estimate(&used);
             }
         }
         // FAULT usage that is not added: without the line

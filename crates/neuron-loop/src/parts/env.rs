@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
@@ -46,6 +47,10 @@ pub(crate) struct RunScope {
     pub(crate) budget: Option<Budget>,
     /// Tokens that tools used and that are not yet in the counters of the conversation.
     pub(crate) tool_meter: UsageMeter,
+    /// Number of turns of the run before this process drove it.
+    pub(crate) turns_before: usize,
+    /// Number of responses of the model since. A layer may make several calls in a turn, or none.
+    pub(crate) responses: AtomicUsize,
     /// Context of an ended call. The next call reuses it to save the allocations.
     pub(crate) spare: Mutex<Option<Box<ToolContext>>>,
 }
@@ -82,11 +87,13 @@ impl RunScope {
         let pauses = waits || parts.config().pauses(parts.durability.is_some());
         EnclosingRun::extend_context(parts.definition, depth_in(ctx), pauses, &mut extensions);
         Self {
-            run_id: ledger.tally.run.id.clone(),
-            key: format!("{}/{}/", ledger.tally.run.id, ledger.tally.run.number),
+            run_id: ledger.tally().run.id.clone(),
+            key: format!("{}/{}/", ledger.tally().run.id, ledger.tally().run.number),
             extensions,
             budget,
             tool_meter: UsageMeter::default(),
+            turns_before: ledger.tally().run.turns,
+            responses: AtomicUsize::new(0),
             spare: Mutex::default(),
         }
     }
@@ -151,7 +158,7 @@ impl<'a> Env<'a> {
 
     /// Returns the number of tokens of the conversation, as reported or estimated.
     pub(crate) fn current_tokens(&self, ledger: &Ledger) -> usize {
-        self.tokens_of(self.frame.request(&ledger.messages), ledger.size)
+        self.tokens_of(self.frame.request(ledger.messages()), ledger.size())
     }
 
     /// Adds the tokens that tools used since the previous call of this method to the run and to the caller's meter.
@@ -160,8 +167,8 @@ impl<'a> Env<'a> {
         let usage = self.run.tool_meter.take();
         if usage != TokenUsage::default() {
             self.ctx.usage.add(&usage);
-            // FAULT what tools took is not counted: `add_tool_usage(&usage)` -> `total_usage += &usage`
-            ledger.tally.add_tool_usage(&usage);
+            // FAULT what tools took is not counted: without the line
+            ledger.add_tool_usage(&usage);
         }
     }
 

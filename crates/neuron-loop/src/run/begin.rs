@@ -9,7 +9,6 @@ use neuron_types::{
 };
 
 use super::{Live, SessionHandle};
-use crate::conversation::{from_pending, from_snapshot};
 use crate::ledger::Ledger;
 use crate::parts::{Parts, RunScope};
 
@@ -45,7 +44,11 @@ pub(super) fn begin(
             // checked, but an expired signature is accepted.
             verify(parts, ledger, Some(&|| DateTime::<Utc>::MIN_UTC))?;
         }
-        Start::Continue => ledger.begin_continued(run_id())?,
+        Start::Continue => {
+            // They make an interrupted run, or a run that has ended, go on with what was injected.
+            live.injected.drain(..).for_each(|message| ledger.push(message));
+            ledger.begin_continued(run_id())?;
+        }
         Start::Decide(decisions) => {
             accept(parts, ledger, &decisions)?;
             let is_new = session.map_or(Ok(()), |session| session.check_decisions(ledger));
@@ -56,7 +59,7 @@ pub(super) fn begin(
             })?;
         }
         Start::Resume { pending, decisions } => {
-            let mut other = from_pending(*pending)?;
+            let mut other = Ledger::from_pending(*pending)?;
             // The other conversation replaces the ledger only after all checks, so an error leaves the ledger
             // unchanged.
             accept(parts, &mut other, &decisions)?;
@@ -66,7 +69,7 @@ pub(super) fn begin(
             *ledger = other;
         }
         Start::Snapshot(snapshot) => {
-            let mut other = from_snapshot(*snapshot)?;
+            let mut other = Ledger::from_snapshot(*snapshot)?;
             // FAULT a new execution begins another run: `begin_continued(run_id())?` -> `begin(run_id())`
             other.begin_continued(run_id())?;
             *ledger = other;
@@ -145,7 +148,7 @@ fn verify(
     };
     ledger.pending_calls().try_for_each(|pending| {
         let tool = parts.definition.tools.definition(&pending.call.name);
-        signer.verify(&ledger.tally.run.id, pending, tool, time)
+        signer.verify(&ledger.tally().run.id, pending, tool, time)
     })
 }
 
@@ -154,7 +157,7 @@ pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
     let Some(signer) = &parts.definition.signer else {
         return;
     };
-    let run_id = ledger.tally.run.id.clone();
+    let run_id = ledger.tally().run.id.clone();
     for pending in ledger.waiting_calls() {
         let tool = parts.definition.tools.definition(&pending.call.name);
         let engine = parts.durability.map(|engine| || engine.now());
@@ -172,8 +175,12 @@ pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
 fn run_id(ctx: &ToolContext, durability: Option<&Durability<'_>>) -> String {
     // FAULT a run does not take the id of its context: without `, &*ctx.run_id`
     let of_context = [&*ctx.idempotency_key, &*ctx.run_id].into_iter().find(|id| !id.is_empty());
-    // The hasher's keys are random for every `RandomState`.
-    let random = || format!("run-{:016x}", RandomState::new().build_hasher().finish());
     let id = durability.and_then(DurableContext::run_id).or(of_context);
-    id.map_or_else(random, str::to_owned)
+    id.map_or_else(|| random_id("run"), str::to_owned)
+}
+
+/// Returns an id that no other call returns.
+pub(super) fn random_id(kind: &str) -> String {
+    // The hasher's keys are random for every `RandomState`.
+    format!("{kind}-{:016x}", RandomState::new().build_hasher().finish())
 }

@@ -10,11 +10,13 @@ use neuron_types::{
     AgentResult, CancelMode, DurableContext, DurableError, HookEvent, LoopError, Message,
     OperationKind, Outcome, Scopes,
 };
-use serde_json::Value;
+use scopeguard::ScopeGuard;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::RunHandle;
-use super::begin::{begin, sign};
+use super::begin::{begin, random_id, sign};
 use super::live::{Live, Progress};
 use super::result::{RunResult, Step, agent_result};
 use super::store::{SessionHandle, store};
@@ -41,6 +43,9 @@ pub(crate) async fn drive(
         && let Err(error) = begin(parts, store, ledger, live)
     {
         live.progress = Progress::Over;
+        if let Some(handle) = &live.handle {
+            handle.0.close();
+        }
         return Some(Err(error));
     }
     let Live { ctx, handle, waits, typed, scope, progress, .. } = live;
@@ -119,7 +124,7 @@ pub(crate) async fn drive(
     {
         let result = outcome.as_ref().map(|result| agent_result(ledger, result));
         let result = result.as_ref().map_err(|error| *error);
-        scopes.run(driver.conclude(ledger.tally.run.turn, *is_announced, result)).await;
+        scopes.run(driver.conclude(ledger.tally().run.turn, *is_announced, result)).await;
         // FAULT the run's scope is not ended: `std::mem::take(scopes).end(` -> `drop(`
         std::mem::take(scopes).end(match result {
             Ok(result) => Outcome::Run(result),
@@ -130,6 +135,18 @@ pub(crate) async fn drive(
         Progress::Ending { outcome, .. } => Some(outcome.map(Step::Ended)),
         _ => None,
     }
+}
+
+/// The messages that a run took at one place, in a journal.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Steering {
+    Nothing(Vec<Message>),
+    Sent {
+        /// Tells the process that recorded them from a replay.
+        by: String,
+        messages: Vec<Message>,
+    },
 }
 
 /// The values that all steps of one call to [`drive`] share.
@@ -147,11 +164,11 @@ impl Driver<'_> {
     fn open(&self, ledger: &Ledger) -> Progress {
         let kind = OperationKind::Run {
             session_id: &self.env.ctx.session_id,
-            request: &self.env.frame.request(&ledger.messages),
+            request: &self.env.frame.request(ledger.messages()),
         };
         // FAULT a run that is cancelled before has a scope: `check(self.env.stop)` -> `Ok::<(), ()>(())`
         let scopes = match check(self.env.stop) {
-            Ok(()) => self.env.hooks(ledger.tally.run.turn).open(kind),
+            Ok(()) => self.env.hooks(ledger.tally().run.turn).open(kind),
             Err(_) => Scopes::default(),
         };
         Progress::Open { scopes, is_announced: false }
@@ -165,7 +182,7 @@ impl Driver<'_> {
         is_announced: &mut bool,
     ) -> Result<Done, LoopError> {
         if !*is_announced {
-            self.announce(ledger.tally.run.turn, is_announced).await?;
+            self.announce(ledger.tally().run.turn, is_announced).await?;
         }
         let stops = matches!(self.env.reader, Reader::Step(_));
         loop {
@@ -183,12 +200,12 @@ impl Driver<'_> {
     /// Performs the next step of the run. Returns `Break` if the run has ended. If the current phase allows it, first
     /// adds the messages that were sent to the run, and stores the conversation.
     async fn advance(&self, ledger: &mut Ledger) -> Result<ControlFlow<(), Done>, LoopError> {
-        let has_ended = matches!(ledger.phase, Phase::Ended(_));
+        let has_ended = matches!(ledger.phase(), Phase::Ended(_));
         if self.steer(ledger, has_ended).await? && has_ended {
             // A message that arrived after the last model call makes the run continue.
             return Ok(ControlFlow::Continue(None));
         }
-        if matches!(ledger.phase, Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_)) {
+        if matches!(ledger.phase(), Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_)) {
             // FAULT waiting calls are stored before they are signed: after the next
             //     (store::run_that_waits_for_an_approval_is_stored_as_waiting)
             if ledger.waits() {
@@ -198,11 +215,11 @@ impl Driver<'_> {
             store(self.store, ledger).await?;
         }
         let env = self.env;
-        let opens = ledger.phase == Phase::TurnStart;
+        let opens = *ledger.phase() == Phase::TurnStart;
         if opens && let Some(compacted) = pin!(open_turn(env, ledger)).await? {
             return Ok(ControlFlow::Continue(Some(compacted)));
         }
-        let done = match ledger.phase {
+        let done = match ledger.phase() {
             // `open_turn` has already checked this for a new turn.
             Phase::TurnStart | Phase::Calling | Phase::Landing { .. } => {
                 if !opens {
@@ -234,14 +251,32 @@ impl Driver<'_> {
         };
         // The messages are journaled, so that a replay adds the same messages at the same place.
         let failed = |error| LoopError::from(DurableError::Other(Box::new(error)));
-        let (run, messages_before) = (&ledger.tally.run, ledger.messages.len());
+        let (run, messages_before) = (&ledger.tally().run, ledger.messages().len());
         let name = format!("steering {}.{}.{messages_before}", run.number, run.requests);
-        let value = serde_json::to_value(handle.sent()).map_err(failed)?;
+        let put_back = |sent: Vec<Message>| handle.put_back(sent);
+        let sent = scopeguard::guard(handle.take_or_close(has_ended), put_back);
+        let by = random_id("steering");
+        let mut value = serde_json::to_value(&*sent).map_err(failed)?;
+        if !sent.is_empty() {
+            value = json!({ "by": by, "messages": value });
+        }
         let value = durability.record(&name, value).await?;
-        let messages: Vec<Message> = serde_json::from_value(value).map_err(failed)?;
-        handle.taken(&messages);
-        if has_ended && messages.is_empty() {
-            handle.close();
+        let messages = match serde_json::from_value::<Steering>(value).map_err(failed)? {
+            Steering::Sent { by: recorded, messages } => {
+                // A replay adds the messages of its journal. What was sent since waits for the next turn.
+                // FAULT a replay loses what was sent since: `recorded == by` -> `true`
+                if recorded == by {
+                    ScopeGuard::into_inner(sent);
+                }
+                messages
+            }
+            Steering::Nothing(messages) => messages,
+        };
+        match messages.is_empty() {
+            true if has_ended => handle.close(),
+            true => {}
+            // The journal may have messages where none were sent now.
+            false => handle.reopen(),
         }
         Ok(ledger.steer(messages))
     }

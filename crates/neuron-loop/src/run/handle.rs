@@ -154,27 +154,22 @@ impl RunHandle {
         token
     }
 
-    /// Returns a copy of the messages that were sent to the run and are not in the conversation yet.
-    pub(super) fn sent(&self) -> Vec<Message> {
-        lock(&self.0).sent.clone()
-    }
-
-    /// Removes `messages` from the start of the messages that were sent, because the run has added them to the
-    /// conversation. A replay adds the messages of its journal, and keeps other messages that were sent since.
-    pub(super) fn taken(&self, messages: &[Message]) {
-        let sent = &mut lock(&self.0).sent;
-        // FAULT a replay loses what was sent since: `sent.starts_with(messages)` -> `messages.len() <= sent.len()`
-        if sent.starts_with(messages) {
-            sent.drain(..messages.len());
-        }
-    }
-
     /// Takes the messages that were sent. If there are none and the run `ends`, it takes no more.
     pub(super) fn take_or_close(&self, ends: bool) -> Vec<Message> {
         let mut control = lock(&self.0);
         // One step, so that no message is accepted in between.
         control.is_over |= ends && control.sent.is_empty();
         std::mem::take(&mut control.sent)
+    }
+
+    /// Puts messages back that were taken and not added, before those that were sent since.
+    pub(super) fn put_back(&self, messages: Vec<Message>) {
+        lock(&self.0).sent.splice(..0, messages);
+    }
+
+    /// Makes the run take messages again.
+    pub(super) fn reopen(&self) {
+        lock(&self.0).is_over = false;
     }
 
     /// Makes the run take no more messages.

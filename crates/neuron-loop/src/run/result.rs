@@ -59,9 +59,9 @@ impl RunResult<Option<Value>> {
         Self {
             response,
             output,
-            usage: ledger.tally.run.usage.total.clone(),
-            estimated_usage: ledger.tally.run.usage.estimated.clone(),
-            turns: ledger.tally.run.turns,
+            usage: ledger.tally().run.usage.total.clone(),
+            estimated_usage: ledger.tally().run.usage.estimated.clone(),
+            turns: ledger.tally().run.turns,
             stop_reason,
             limit_reached: limit,
         }
@@ -87,7 +87,7 @@ impl<O> RunResult<O> {
 pub(crate) fn agent_result<O>(ledger: &Ledger, result: &RunResult<O>) -> AgentResult {
     AgentResult {
         response: result.response.clone(),
-        messages: ledger.messages.to_vec(),
+        messages: ledger.messages().to_vec(),
         usage: result.usage.clone(),
         turns: result.turns,
         stop_reason: result.stop_reason.clone(),

@@ -8,9 +8,14 @@ use neuron_types::{
     VersionedSessionStorage, VersionedSessionStorageDyn, transcript,
 };
 
-use crate::conversation::{Conversation, decided_before, is_same_state, session_parts};
+use super::begin::random_id;
+use crate::conversation::{Conversation, decided_before, session_parts};
 use crate::ledger::Ledger;
 use crate::lock::lock;
+
+/// Key of the id of the last write in [`SessionState::custom`]. It tells a write of a handle from one of another process
+/// that stored the same.
+const WRITE_KEY: &str = "neuron.write";
 
 /// A handle to a session in a storage. It remembers the state in which the session was last loaded or stored, to detect
 /// changes by other writers. Clones share this state.
@@ -52,16 +57,16 @@ struct Known {
 #[derive(Clone)]
 struct Position {
     revision: SessionRevision,
-    /// Number of messages that are stored.
-    messages: usize,
     content: Content,
 }
 
-/// What a write stores besides the messages.
+/// What a write stores.
 #[derive(Clone)]
 struct Content {
     /// The key of the conversation's messages. A conversation with another key is stored as a whole.
     key: Option<HistoryKey>,
+    /// Number of messages that are stored.
+    messages: usize,
     /// The state of the session. It may contain values that the loop does not know.
     state: SessionState,
 }
@@ -92,8 +97,8 @@ impl<'s> SessionHandle<'s> {
         let conversation = Conversation::from_session(session);
         // A repaired history has other messages than the session, so it is stored as a whole.
         // FAULT a repaired history is appended: `is_valid` -> `true`
-        let key = conversation.ledger.messages.key().filter(|_| is_valid);
-        let position = Position { revision, messages, content: Content { key, state } };
+        let key = conversation.ledger.messages().key().filter(|_| is_valid);
+        let position = Position { revision, content: Content { key, messages, state } };
         *lock(&self.0.known) = Known { position: Some(position), attempt: None };
         Ok(conversation)
     }
@@ -124,7 +129,7 @@ impl<'s> SessionHandle<'s> {
             return Ok(());
         };
         let is_own =
-            |content: &Content| content.key.is_some() && content.key == ledger.messages.key();
+            |content: &Content| content.key.is_some() && content.key == ledger.messages().key();
         // The conversation that was last written is no copy. It knows itself which of its calls wait, also after a
         // write that failed.
         // FAULT a failed write makes every decision a used one: `[Some(stored), attempt.as_ref()]` -> `[Some(stored)]`
@@ -148,20 +153,21 @@ impl<'s> SessionHandle<'s> {
         tools_begin: bool,
     ) -> Result<(), StorageError> {
         let Stored { id, known, storage } = &*self.0;
-        self.find_out(ledger).await?;
+        self.find_out().await?;
         let position = lock(known).position.clone();
         let state = position.as_ref().map(|known| known.content.state.clone()).unwrap_or_default();
-        let (settled, state) = session_parts(ledger, state, tools_begin)?;
-        let content = Content { key: ledger.messages.key(), state };
+        let (settled, mut state) = session_parts(ledger, state, tools_begin)?;
+        state.custom.insert(WRITE_KEY.to_owned(), random_id("write").into());
+        let content = Content { key: ledger.messages().key(), messages: settled.len(), state };
         lock(known).attempt = Some(content.clone());
         // Appending sends only the new messages. It is possible if the session has the beginning of these messages.
         let is_beginning =
-            |known: &Position| known.content.key == content.key && known.messages <= settled.len();
+            |known: &Content| known.key == content.key && known.messages <= settled.len();
         let written = match &position {
-            Some(known) if is_beginning(known) => {
+            Some(Position { content: known, revision }) if is_beginning(known) => {
                 let new = settled.get(known.messages..).unwrap_or_default();
                 // FAULT an append leaves the state as it was: `Some(&content.state)` -> `None`
-                storage.append_dyn(id, new, Some(&content.state), &known.revision).await
+                storage.append_dyn(id, new, Some(&content.state), revision).await
             }
             known => {
                 let mut session = Session::new(id, content.state.cwd.clone());
@@ -177,15 +183,15 @@ impl<'s> SessionHandle<'s> {
             // Nothing was written.
             lock(known).attempt = None;
         }
-        let position = Position { revision: written?, messages: settled.len(), content };
-        *lock(known) = Known { position: Some(position), attempt: None };
+        *lock(known) =
+            Known { position: Some(Position { revision: written?, content }), attempt: None };
         Ok(())
     }
 
     /// Finds out whether the last write changed the session, if that write failed or was dropped.
-    async fn find_out(&self, ledger: &Ledger) -> Result<(), StorageError> {
+    async fn find_out(&self) -> Result<(), StorageError> {
         let Stored { id, known, storage } = &*self.0;
-        let Some(Content { state, .. }) = lock(known).attempt.clone() else {
+        let Some(attempt) = lock(known).attempt.clone() else {
             return Ok(());
         };
         let loaded = match storage.load_versioned_dyn(id).await {
@@ -196,12 +202,11 @@ impl<'s> SessionHandle<'s> {
         known.attempt = None;
         // Otherwise the next write has a conflict if another writer changed the session.
         if let Some((session, revision)) = loaded
-            // FAULT the write of another is taken for the own: without `is_same_state(&session.state, &state) &&`
-            && is_same_state(&session.state, &state)
-            && ledger.messages.starts_with(&session.messages)
+            // FAULT the write of another is taken for the own: without the line
+            //     (store::write_of_another_is_not_taken_for_the_own)
+            && session.state.custom.get(WRITE_KEY) == attempt.state.custom.get(WRITE_KEY)
         {
-            let content = Content { key: ledger.messages.key(), state: session.state };
-            known.position = Some(Position { revision, messages: session.messages.len(), content });
+            known.position = Some(Position { revision, content: attempt });
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ pub(super) async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Done
     //     (cancel_after_turn::cancelled_turn_finishes_its_response_and_tools)
     check(env.stop)?;
     // FAULT system messages alone go to the model: `iter().all(|message| message.role == Role::System)` -> `is_empty()`
-    if ledger.messages.iter().all(|message| message.role == Role::System) {
+    if ledger.messages().iter().all(|message| message.role == Role::System) {
         let text = "the conversation has only system messages: there is nothing to answer";
         return Err(ProviderError::InvalidRequest(text.into()).into());
     }
@@ -40,13 +40,12 @@ pub(super) async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Done
         durability.continue_as_new(state).await?;
     }
     // FAULT a turn that a limit forbids is announced: after the next
-    ledger.tally.run.check_before_call(env.config())?;
+    ledger.tally().run.check_before_call(env.config())?;
     // FAULT a history is compacted before its turn is announced: after the next
     announce(env, ledger).await?;
     let compacted = compact_if_needed(env, ledger).await?;
-    // FAULT a turn begins again after a compaction: the line -> `if compacted.is_none() { ledger.phase =
-    //     Phase::Calling; }`
-    ledger.phase = Phase::Calling;
+    // FAULT a turn begins again after a compaction: the line -> `if compacted.is_none() { ledger.open_call(); }`
+    ledger.open_call();
     Ok(compacted.map(compaction))
 }
 
@@ -57,7 +56,7 @@ fn compaction((old_tokens, new_tokens): (usize, usize)) -> Box<Step<Option<Value
 /// Notifies the hooks that a turn begins.
 async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
     ledger.begin_turn();
-    let turn = ledger.tally.run.turn;
+    let turn = ledger.tally().run.turn;
     env.hooks(turn).dispatch(HookEvent::LoopIteration { turn }).await?;
     Ok(())
 }
@@ -73,12 +72,12 @@ pub(super) async fn call_and_run(
     ledger: &mut Ledger,
     session: Option<&SessionHandle<'_>>,
 ) -> Result<Done, LoopError> {
-    let is_last = matches!(ledger.phase, Phase::Landing { .. });
-    if let Phase::Landing { is_open: false, .. } = ledger.phase {
+    let is_last = matches!(ledger.phase(), Phase::Landing { .. });
+    if let Phase::Landing { is_open: false, .. } = ledger.phase() {
         announce(env, ledger).await?;
     } else if !is_last {
         // Checked again, because the compaction may have used tokens.
-        ledger.tally.run.check_before_call(env.config())?;
+        ledger.tally().run.check_before_call(env.config())?;
     }
     remind(env, ledger);
     let mut prefetch = Prefetch::default();
@@ -87,12 +86,8 @@ pub(super) async fn call_and_run(
     // FAULT a conversation is compacted for a last call: without `&& !is_last`
     if overflows(&answer) && !is_last {
         if let Some(compacted) = make_room(env, ledger).await? {
-            prefetch.give_up(env, ledger.tally.run.turn, answer.as_ref().err()).await;
-            // A response that was cut off counts as a turn, so a new turn begins. A request that the provider rejected
-            // does not count, so the same turn continues.
-            // FAULT an answer that the window cut off was no turn: `if answer.is_err() { Phase::Calling } else {
-            //     Phase::TurnStart }` -> `Phase::Calling`
-            ledger.phase = if answer.is_err() { Phase::Calling } else { Phase::TurnStart };
+            prefetch.give_up(env, ledger.tally().run.turn, answer.as_ref().err()).await;
+            ledger.repeat_call(answer.is_ok());
             let cut_off = || ProviderError::ContextWindowExceeded("the answer was cut off".into());
             let error = answer.err().unwrap_or_else(|| cut_off().into()).into();
             env.reader.send(|| StreamEvent::Reset { attempt: 2, error }).await;
@@ -101,7 +96,7 @@ pub(super) async fn call_and_run(
     } else {
         // FAULT room is made once in a run: without the line
         //     (overflow::second_overflow_in_a_row_is_an_error_until_a_response)
-        ledger.tally.run.overflowed = false;
+        ledger.note_fit();
     }
     let taken = answer.and_then(|response| take_answer(env, ledger, response, hidden));
     let progress = match taken {
@@ -118,7 +113,7 @@ pub(super) async fn call_and_run(
         taken => taken.map(|()| None),
     };
     // FAULT early calls that must not run have no end: without the line
-    prefetch.give_up(env, ledger.tally.run.turn, progress.as_ref().err()).await;
+    prefetch.give_up(env, ledger.tally().run.turn, progress.as_ref().err()).await;
     env.count_tool_usage(ledger);
     progress
 }
@@ -143,7 +138,7 @@ fn take_answer(
     let is_cut_off =
         may_be_cut_off(&response.stop_reason) && response.message.tool_uses().any(is_invalid);
     let (output, frame) = (env.output, env.frame_size());
-    let hidden = hidden_from(env, &tools, &ledger.messages, &response.message);
+    let hidden = hidden_from(env, &tools, ledger.messages(), &response.message);
     let view = AnswerView { is_cut_off, hidden: &hidden, has_targets, output, frame };
     ledger.take_answer(response, view)
 }
@@ -196,7 +191,7 @@ pub(super) async fn run_tools<'a>(
     prefetch: &mut Prefetch<'a>,
 ) -> Result<Done, LoopError> {
     let calls = match env.reader {
-        Reader::Step(_) => ledger.open().map(|(calls, _)| calls.to_calls()),
+        Reader::Step(_) => ledger.open_batch().map(|(calls, _)| calls.to_calls()),
         Reader::Nobody | Reader::Stream(_) => None,
     };
     // Boxed, so that the future of a run has no room for its tools while it waits for the model.
@@ -209,7 +204,7 @@ pub(super) async fn run_tools<'a>(
     }
     // The reader has no result of a call that ended before the run paused, so that result is read from the history.
     let result = |(index, call): (usize, &ToolCall)| {
-        let seen = || ledger.open().and_then(|(mut calls, _)| calls.result(index));
+        let seen = || ledger.open_batch().and_then(|(calls, _)| calls.result(index));
         // FAULT a step tells no more of results than the model sees: `env.reader.take(&call.id)` -> `None`
         env.reader.take(&call.id).or_else(seen).unwrap_or_default()
     };
@@ -218,8 +213,8 @@ pub(super) async fn run_tools<'a>(
         Box::new(Step::Tools { calls, results })
     });
     let (stop_reason, refused) = ledger.end_batch().unwrap_or((StopReason::ToolUse, Vec::new()));
-    let run = &ledger.tally.run;
-    let view = RunView::new(run.turns, run.tool_calls, &run.usage.total, &ledger.messages);
+    let run = &ledger.tally().run;
+    let view = RunView::new(run.turns, run.tool_calls, &run.usage.total, ledger.messages());
     let view = view.with_tools(env.run_tools()).with_refused(&refused);
     // FAULT a condition to stop is not asked: `is_met(&view)` -> `false`
     if env.parts.definition.stop_conditions.iter().any(|is_met| is_met(&view)) {

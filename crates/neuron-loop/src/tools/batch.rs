@@ -12,7 +12,7 @@ use super::Prefetch;
 use super::decide::{Verdict, decide, invalid_arguments};
 use super::execute::settle;
 use super::prefetch::Work;
-use crate::ledger::{Batch, CallState, Calls, Ledger, Tally, is_invalid_json};
+use crate::ledger::{Batch, CallState, Calls, Counters, Ledger, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check};
 
 /// Runs all tool calls of the last response that can begin. These calls are a batch.
@@ -29,20 +29,17 @@ pub(crate) async fn run_batch<'a>(
     ledger: &mut Ledger,
     prefetch: &mut Prefetch<'a>,
 ) -> Result<(), LoopError> {
-    let hooks = env.hooks(ledger.tally.run.turn);
-    let Some((calls, tally)) = ledger.open() else {
+    let hooks = env.hooks(ledger.tally().run.turn);
+    let Some((mut calls, tally)) = ledger.open_batch() else {
         return Ok(());
     };
     let attempt = prefetch.attempt(&calls).unwrap_or_else(|| tally.run.attempt());
-    // Kept in the batch, so that a call that runs again has the same idempotency key.
-    // FAULT a call that runs again has another key: the line -> `calls.batch.attempt = Some(attempt);`
-    //     (early_tools::repeated_call_keeps_its_key_after_early_calls)
-    let attempt = *calls.batch.attempt.get_or_insert(attempt);
-    let hidden = &calls.batch.hidden[..];
+    let attempt = calls.keep_attempt(attempt);
+    let hidden = &calls.batch().hidden[..];
     let tools = env.offered(if hidden.is_empty() { Arc::default() } else { hidden.into() });
     let (reservation, told) = (None, Vec::new());
     let mut run = BatchRun { hooks, tools, attempt, reservation, calls, tally, told, prefetch };
-    let open = run.calls.batch.open_calls();
+    let open = run.calls.batch().open_calls();
     let room = if open.is_empty() { Ok(()) } else { run.reserve(&open) };
     let mut ran = match room {
         Ok(()) => pin!(run.run_all(&open)).await,
@@ -88,7 +85,7 @@ pub(super) struct BatchRun<'l, 'a> {
     /// Reserved budget for the tool calls of the batch.
     pub(super) reservation: Option<Reservation>,
     pub(super) calls: Calls<'l>,
-    pub(super) tally: &'l mut Tally,
+    pub(super) tally: Counters<'l>,
     /// Positions of the calls whose end was reported to the hooks.
     pub(super) told: Vec<usize>,
     /// The calls that started before the response was complete.
@@ -119,7 +116,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         check(self.hooks.env.token)?;
         let early = self.prefetch.taken_by(&self.calls);
         // FAULT early calls need room once more: without `.saturating_sub(early)`
-        let starts = self.calls.batch.count_of_starts().saturating_sub(early);
+        let starts = self.calls.batch().count_of_starts().saturating_sub(early);
         self.tally.run.check_before_tools(self.hooks.env.config(), starts)?;
         // With this setting, invalid arguments end the run, so no other call of the response may begin.
         // FAULT arguments that are not JSON do not end a run that must end: `EndRun` -> `ReturnToModel`

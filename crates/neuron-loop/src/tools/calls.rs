@@ -25,7 +25,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         let is_counted = matches!(item.verdict, Verdict::Resume(_));
         // FAULT an early call is counted in the batch too: without `&& item.early.is_none()`
         if !is_counted && item.early.is_none() {
-            self.tally.run.count_tool_call();
+            self.tally.count_tool_call();
             if let Some(reservation) = &mut self.reservation {
                 // FAULT a tool call costs no budget: without the line
                 reservation.spend_tool_call();

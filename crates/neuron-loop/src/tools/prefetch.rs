@@ -16,9 +16,9 @@ use neuron_types::{
 
 use super::decide::{Verdict, decide};
 use super::execute::{CallOutcome, call_context, execute};
-use crate::ledger::{Calls, RunRecord, Tally, is_invalid_json};
+use crate::ledger::{Calls, Counters, is_invalid_json};
 use crate::lock::lock;
-use crate::parts::{Env, Hooks, Offered};
+use crate::parts::{Env, Hooks, Offered, check};
 
 /// The first calls of one response, if hooks and policy decided on them while the response was still streaming.
 #[derive(Default)]
@@ -118,7 +118,7 @@ impl<'a> Prefetch<'a> {
         env: &'a Env<'a>,
         hidden: &Arc<[String]>,
         event: &StreamEvent,
-        tally: &Mutex<&mut Tally>,
+        tally: &Mutex<Counters<'_>>,
     ) -> Result<(), LoopError> {
         let call = match event {
             StreamEvent::ToolUseStart { .. } => {
@@ -141,7 +141,11 @@ impl<'a> Prefetch<'a> {
         };
         let turn = lock(tally).run.turn;
         let hooks = env.hooks(turn);
-        let verdict = match decide(hooks, &tools, call.view(), None).await {
+        let decided = decide(hooks, &tools, call.view(), None).await;
+        // A hook may have waited until the run was cancelled.
+        // FAULT an early call of a cancelled run counts: `check(env.token)` -> `Ok(())`
+        //     (early_tools::early_call_of_a_run_that_its_hook_cancels_does_not_count)
+        let verdict = match decided.and_then(|verdict| check(env.token).map(|()| verdict)) {
             Ok(verdict) => verdict,
             Err(error) => {
                 // FAULT an early call has no end when a hook ends the run at it: without the line
@@ -155,7 +159,7 @@ impl<'a> Prefetch<'a> {
                 // FAULT an early call takes no room in the budget: the line -> `drop(room);`
                 //     (early_tools::exhausted_budget_starts_nothing_early)
                 room.into_iter().for_each(|mut room| room.spend_tool_call());
-                let place = (turn, self.count(&mut lock(tally).run), self.calls.len());
+                let place = (turn, self.count(&mut lock(tally)), self.calls.len());
                 let ctx = call_context(env, place, call.view(), env.token);
                 let call = call.clone();
                 let work = async move { execute(hooks, &tools, call.view(), ctx).await };
@@ -211,13 +215,13 @@ impl<'a> Prefetch<'a> {
     ///
     /// Returns the number of earlier responses of the turn that were discarded after tool calls had started. This
     /// number is part of the idempotency key.
-    fn count(&mut self, run: &mut RunRecord) -> usize {
+    fn count(&mut self, counters: &mut Counters<'_>) -> usize {
         if self.started() == 0 {
-            self.attempt = run.attempt();
-            run.begin_attempt();
+            self.attempt = counters.run.attempt();
+            counters.begin_attempt();
         }
         // FAULT an early call is not counted: without the line
-        run.count_tool_call();
+        counters.count_tool_call();
         self.attempt
     }
 

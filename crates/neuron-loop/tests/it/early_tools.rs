@@ -7,10 +7,11 @@ use std::time::Duration;
 use neuron_loop::{Agent, Budget, Conversation, LoopError, OnLimit, Start};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    CompletionRequest, CompletionResponse, ContentBlock, HookAction, Message, ModelCall,
-    ModelLayer, ModelNext, PermissionDecision, Provider, ProviderError, Role, StopReason,
-    StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolContext, ToolDefinition, ToolDyn,
-    ToolEffect, ToolError, ToolOutput, UsageLimits, WasmBoxedFuture, message_events,
+    CompletionRequest, CompletionResponse, ContentBlock, HookAction, HookError, HookEvent, Message,
+    ModelCall, ModelLayer, ModelNext, ObservabilityHook, PermissionDecision, Provider,
+    ProviderError, Role, StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
+    ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput, UsageLimits,
+    WasmBoxedFuture, message_events,
 };
 use serde_json::{Value, json};
 
@@ -403,6 +404,29 @@ async fn early_calls_that_count_have_started() {
         drop(stream);
         assert_eq!(budget.tool_calls(), hook.log.count("start"), "after {events} events");
     }
+}
+
+/// A hook that cancels the run before a tool call.
+struct Cancels(tokio_util::sync::CancellationToken);
+
+impl ObservabilityHook for Cancels {
+    async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+        if let HookEvent::PreToolExecution { .. } = event {
+            self.0.cancel();
+        }
+        Ok(HookAction::Continue)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn early_call_of_a_run_that_its_hook_cancels_does_not_count() {
+    let (hook, ctx) = (Recorder::default(), ToolContext::default());
+    let budget = Budget::new(UsageLimits::default());
+    let answers = [answer(&[("read", json!({}))]), done()];
+    let cancels = Cancels(ctx.cancellation_token.clone());
+    let mut agent = agent(answers, &hook, |builder| builder.budget(budget.clone()).hook(cancels));
+    run(Way::Stream, &mut agent, &ctx).await.unwrap_err();
+    assert_eq!((budget.tool_calls(), hook.log.count("start")), (0, 0));
 }
 
 /// Regression test. Tool calls that started during the streaming of a response count for the tool call limit, even if

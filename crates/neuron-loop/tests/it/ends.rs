@@ -1,15 +1,21 @@
 //! The end of a run, for its reader and for those who steer it: the run ends, fails, panics, or is dropped.
 
+use std::collections::BTreeMap;
 use std::future::{Future, IntoFuture};
 use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use neuron_loop::{Agent, Conversation, SessionHandle, Start};
-use neuron_runtime::InMemorySessionStorage;
+use neuron_loop::{Agent, Conversation, SessionHandle, Start, Step};
+use neuron_runtime::{InMemorySessionStorage, LocalDurableContext};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{HookAction, HookError, HookEvent, Message, ObservabilityHook, ProviderError};
-use serde_json::json;
+use neuron_types::{
+    ActivityOptions, CompletionRequest, CompletionResponse, DurableContext, DurableError,
+    HookAction, HookError, HookEvent, Message, ObservabilityHook, ProviderError, ToolContext,
+    ToolOutput,
+};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::support::*;
@@ -136,4 +142,150 @@ async fn message_behind_an_unreported_answer_is_answered() {
         assert_eq!(chat.messages().len(), 4);
     }
     assert!(is_tried);
+}
+
+/// A stored conversation has its last response. A message behind it begins another run, with limits of its own.
+#[tokio::test]
+async fn message_behind_a_stored_answer_begins_another_run() {
+    for is_injected in [false, true] {
+        let (storage, log) = (InMemorySessionStorage::new(), Log::default());
+        let agent = agent([Reply::text("first"), Reply::text("second")], &log).to_builder();
+        let agent = agent.max_turns(1).build();
+        let session = SessionHandle::new(&storage, "s");
+        agent.run(&mut Conversation::new(), "go").store(&session).await.unwrap();
+        let mut chat = SessionHandle::new(&storage, "s").load().await.unwrap();
+        if !is_injected {
+            chat.push("And?");
+        }
+        let mut steps = agent.run(&mut chat, Start::Continue).steps();
+        if is_injected {
+            steps.inject("And?");
+        }
+        let Some(Ok(Step::Ended(result))) = steps.next().await else { panic!("no end") };
+        assert_eq!((&*result.response, result.turns), ("second", 1));
+    }
+}
+
+/// A run that cannot begin takes no messages.
+#[tokio::test]
+async fn run_that_fails_at_its_beginning_takes_no_messages() {
+    let (mut chat, log) = (Conversation::new(), Log::default());
+    let agent = agent([], &log);
+    let mut run = agent.run(&mut chat, Start::Continue);
+    let handle = run.handle();
+    let mut steps = run.steps();
+    assert!(matches!(steps.next().await, Some(Err(_))));
+    assert!(handle.steer("And?").is_err());
+}
+
+/// A durable context that keeps the values of [`DurableContext::record`], and yields before it returns them. A second
+/// context with the same values is a replay.
+#[derive(Clone)]
+struct Records {
+    inner: Arc<LocalDurableContext<ScriptedProvider>>,
+    values: Arc<Mutex<BTreeMap<String, Value>>>,
+}
+
+impl Records {
+    fn new(values: &Arc<Mutex<BTreeMap<String, Value>>>) -> Self {
+        let replies = [calls([json!({})]), Reply::text("done"), Reply::text("more")];
+        let replies = replies.into_iter().chain([Reply::text("and more")]);
+        let provider = Arc::new(ScriptedProvider::new(replies));
+        let tools = Arc::new(registry(&Log::default()));
+        Self { inner: Arc::new(LocalDurableContext::new(provider, tools)), values: values.clone() }
+    }
+}
+
+impl DurableContext for Records {
+    async fn execute_llm_call(
+        &self,
+        request: CompletionRequest,
+        options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.inner.execute_llm_call(request, options).await
+    }
+
+    async fn execute_tool(
+        &self,
+        tool_name: &str,
+        input: Value,
+        ctx: &ToolContext,
+        options: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        self.inner.execute_tool(tool_name, input, ctx, options).await
+    }
+
+    async fn wait_for_signal<T: serde::de::DeserializeOwned + Send>(
+        &self,
+        name: &str,
+        timeout: Duration,
+    ) -> Result<Option<T>, DurableError> {
+        self.inner.wait_for_signal(name, timeout).await
+    }
+
+    fn should_continue_as_new(&self) -> bool {
+        false
+    }
+
+    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
+        self.inner.continue_as_new(state).await
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.inner.sleep(duration).await;
+    }
+
+    fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        self.inner.now()
+    }
+
+    async fn record(&self, name: &str, value: Value) -> Result<Value, DurableError> {
+        let value = self.values.lock().unwrap().entry(name.to_owned()).or_insert(value).clone();
+        tokio::task::yield_now().await;
+        Ok(value)
+    }
+}
+
+/// Regression test. Messages are sent at any two polls of a durable run, and at any two polls of its replay. Each is
+/// added once, comes back, or is refused. Before the fix, a replay took messages that its journal did not have for those
+/// that it had.
+#[tokio::test]
+async fn message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back() {
+    let agent =
+        Agent::builder(ScriptedProvider::new([""; 0])).tools(registry(&Log::default())).build();
+    let count = |messages: &[Message], text: &str| {
+        messages.iter().filter(|message| message.text() == text).count()
+    };
+    let mut added = [0; 2];
+    for first in 0..40 {
+        for second in 0..40 {
+            let values = Arc::default();
+            let drive = async |polls: usize, text: &str| {
+                let mut chat = Conversation::new();
+                let mut run = agent.run(&mut chat, "go").durable(Records::new(&values));
+                let (handle, mut run) = (run.handle(), Box::pin(run.into_future()));
+                let is_over = (0..polls).any(|_| poll(run.as_mut()).is_ready());
+                let sent = handle.steer(text);
+                assert_eq!(is_over, sent.is_err() && is_over);
+                if !is_over {
+                    run.as_mut().await.unwrap();
+                }
+                drop(run);
+                (chat, usize::from(sent.is_err()), handle.take_unsent())
+            };
+            let (chat, refused, unsent) = drive(first, "one").await;
+            assert_eq!(count(chat.messages(), "one") + refused + unsent.len(), 1, "{first}");
+            // The replay gets another message, or the same one once more.
+            for text in ["two", "one"] {
+                let (again, refused, unsent) = drive(second, text).await;
+                let before = count(chat.messages(), text);
+                let more = count(again.messages(), text) - before;
+                assert_eq!(more + refused + unsent.len(), 1, "{first} {second} {text}");
+                assert!(again.messages().starts_with(chat.messages()) || more > 0 || before > 0);
+                added[0] += before;
+                added[1] += more;
+            }
+        }
+    }
+    assert!(added[0] > 0, "{added:?}");
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::{FuturesUnordered, select_all};
-use neuron_testing::Reply;
+use neuron_loop::{Agent, Conversation};
+use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{Message, StreamEvent, ToolContext};
 use serde_json::json;
 
@@ -112,4 +113,15 @@ fn thousands_of_parallel_calls_return_results_in_order() {
             assert_eq!(*result, format!("c{index}: {index}"));
         }
     }
+}
+
+/// Regression test. Before the fix, the default timeout of tools panicked at the first tool call.
+#[test]
+fn agent_with_its_defaults_runs_without_a_timer() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (log, replies) = (Log::default(), [calls([json!({})]), Reply::text("done")]);
+    let agent = Agent::builder(ScriptedProvider::new(replies)).tools(registry(&log)).build();
+    let mut chat = Conversation::new();
+    let result = runtime.block_on(async { agent.run(&mut chat, "go").await });
+    assert_eq!((&*result.unwrap().response, log.count("end")), ("done", 1));
 }

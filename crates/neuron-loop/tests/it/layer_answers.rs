@@ -90,6 +90,7 @@ async fn malformed_response_of_a_layer_is_an_error() {
             let error = agent.run(&mut chat, "go").await.unwrap_err().to_string();
             assert!(error.contains("the model's answer is malformed"), "{error}");
             assert_eq!((chat.messages(), log.count("start")), (&[Message::user("go")][..], 0));
+            assert_eq!(chat.turns(), 0, "what cannot be read is no turn");
             let stored = json!(chat).to_string();
             assert_eq!(serde_json::from_str::<Conversation>(&stored).unwrap(), chat);
         }

@@ -608,3 +608,71 @@ async fn run_continues_after_any_failed_write() {
         assert_eq!(failures, 6, "all writes of the run failed once");
     }
 }
+
+/// Regression test. Two processes decide on the same approval. The first write of one fails without a change, and the
+/// other stores the same. Before the fix, the first took this write for its own, and the tool ran twice.
+#[tokio::test]
+async fn write_of_another_is_not_taken_for_the_own() {
+    let (storage, log) = (Noted::default(), Log::default());
+    let agent = |replies: Vec<Reply>| {
+        let builder = Agent::builder(ScriptedProvider::new(replies)).tools(registry(&log));
+        let builder = builder.permission_policy(AsksAlways);
+        builder.config(|config| config.pause_for_approval = true).build()
+    };
+    let session = || SessionHandle::new(storage.clone(), "s");
+    let mut chat = Conversation::new();
+    let asks = agent(vec![calls([json!({})])]);
+    asks.run(&mut chat, "go").store(&session()).await.unwrap_err();
+    let ([mine, theirs], mut chats) = ([session(), session()], Vec::new());
+    for handle in [&mine, &theirs] {
+        chats.push(handle.load().await.unwrap());
+    }
+    let decisions = ApprovalDecisions::approve_all(&chats[0].pending().unwrap());
+    *storage.fails.lock().unwrap() = Some((storage.log.lines().len(), true));
+    let done = || agent(vec![Reply::text("done")]);
+    let failed = done().run(&mut chats[0], decisions.clone()).store(&mine).await;
+    assert!(matches!(failed, Err(LoopError::Storage(StorageError::Io(_)))), "{failed:?}");
+    done().run(&mut chats[1], decisions).store(&theirs).await.unwrap();
+    let error = done().run(&mut chats[0], Start::Continue).store(&mine).await.unwrap_err();
+    assert!(matches!(error, LoopError::Storage(StorageError::Conflict { .. })), "{error}");
+    assert_eq!(log.count("start"), 1);
+}
+
+/// A conversation is edited after a write that took effect and whose result was lost.
+#[tokio::test]
+async fn edit_after_a_lost_result_of_a_write_is_stored() {
+    for at in [0, 1] {
+        let storage = Noted::default();
+        let session = SessionHandle::new(storage.clone(), "s");
+        let mut chat = three_turns();
+        *storage.fails.lock().unwrap() = Some((at, false));
+        session.save(&chat).await.ok();
+        chat.push("more");
+        session.save(&chat).await.ok();
+        let edited = chat.fork(1);
+        session.save(&edited).await.unwrap();
+        assert_eq!(storage.load("s").await.unwrap().messages, edited.messages());
+    }
+}
+
+/// A clone that is kept does not make the conversation itself a copy.
+#[tokio::test]
+async fn decision_on_a_conversation_with_a_clone_is_accepted() {
+    let (storage, log) = (InMemorySessionStorage::new(), Log::default());
+    let session = SessionHandle::new(&storage, "s");
+    let mut chat = session.load().await.unwrap();
+    session.save(&chat).await.unwrap();
+    let agent = Agent::builder(ScriptedProvider::new([calls([json!({})]), Reply::text("done")]))
+        .tools(registry(&log))
+        .permission_policy(AsksAlways)
+        .config(|config| config.pause_for_approval = true)
+        .build();
+    chat.push("before");
+    session.save(&chat).await.unwrap();
+    agent.run(&mut chat, "go").await.unwrap_err();
+    let backup = chat.clone();
+    let decisions = ApprovalDecisions::approve_all(&chat.pending().unwrap());
+    agent.run(&mut chat, decisions).store(&session).await.unwrap();
+    assert_eq!(storage.load("s").await.unwrap().messages, chat.messages());
+    assert_ne!(backup.messages(), chat.messages());
+}

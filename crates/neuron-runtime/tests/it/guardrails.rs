@@ -14,9 +14,9 @@ use neuron_runtime::{
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolSearch;
 use neuron_types::{
-    ApprovalDecisions, CALL_TOOL, ContentBlock, ContentItem, DocumentSource, HookAction, HookError,
-    HookEvent, ImageSource, Message, ObservabilityHook, PermissionDecision, PermissionPolicy, Role,
-    StopReason, StreamEvent, ToolContext, ToolOutput, transcript,
+    ApprovalDecisions, BoxedHook, CALL_TOOL, ContentBlock, ContentItem, DocumentSource, HookAction,
+    HookError, HookEvent, ImageSource, Message, ObservabilityHook, PermissionDecision,
+    PermissionPolicy, Role, StopReason, StreamEvent, ToolContext, ToolOutput, transcript,
 };
 use serde_json::{Value, json};
 use tracing::Level;
@@ -785,9 +785,22 @@ async fn guardrails_do_not_check_twice() {
     assert_eq!(log.lines(), ["in: one", "out: good"]);
     assert_eq!(other.lines(), ["in: one", "out: good"]);
     let Setup { builder, .. } = setup([Reply::text("good")]);
-    let mut agent = Chat::new(builder.hook(Holds(hook)));
+    let mut agent = Chat::new(builder.hook(Holds(hook.clone())));
     run(Way::Run, &mut agent, "two").await.unwrap();
     assert_eq!(log.lines()[2..], ["in: two", "out: good"]);
+    // One box in an agent and inside another hook of another agent, and a hook of which a clone is the layer.
+    let boxed = BoxedHook::new(hook.clone());
+    let Setup { builder, .. } = setup([Reply::text("good")]);
+    let mut whole = Chat::new(builder.hook(boxed.clone()));
+    run(Way::Run, &mut whole, "three").await.unwrap();
+    let Setup { builder, .. } = setup([Reply::text("bad")]);
+    let mut half = Chat::new(builder.hook(Holds(boxed)));
+    run(Way::Run, &mut half, "four").await.unwrap_err();
+    let Setup { builder, .. } = setup([Reply::text("good")]);
+    let mut both = Chat::new(builder.layer(hook.clone()).hook(Holds(hook)));
+    run(Way::Run, &mut both, "five").await.unwrap();
+    let expected = ["in: three", "out: good", "in: four", "out: bad", "in: five", "out: good"];
+    assert_eq!(log.lines()[4..], expected);
 }
 
 /// A hook whose work cannot be done at events says so, once.
@@ -814,5 +827,6 @@ async fn hook_that_is_forwarded_by_half_warns_once() {
     }
     let warnings = records.events().into_iter().filter(|told| told.level == Level::WARN);
     let hooks: Vec<_> = warnings.map(|told| told.fields["hook"].clone()).collect();
-    assert_eq!(hooks, ["LoopDetector", "CacheMissDetector", "TracingHook"]);
+    let expected = ["LoopDetector", "LoopDetector", "CacheMissDetector", "TracingHook"];
+    assert_eq!(hooks, expected);
 }

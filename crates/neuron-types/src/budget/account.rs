@@ -147,7 +147,7 @@ impl Account {
         Ok(())
     }
 
-    /// Returns `true` if the limits allow no further model call, not even with one token. Reservations do not count.
+    /// Returns `true` if one more request, token or picodollar is not allowed. Reservations do not count.
     pub(super) fn is_exhausted(&self) -> bool {
         let used = self.lock().used;
         let next = |count: usize| count.saturating_add(1);
