@@ -57,7 +57,8 @@ impl Ledger {
             runs = ledger.tally.runs;
         }
         let mut ledger = Self::from_messages(messages);
-        // FAULT a damaged session forgets what it used: `total_usage` -> `TokenUsage::default()`
+        // FAULT a damaged session forgets what it used: `(runs, total_usage)` -> `(runs,
+        //     TokenUsage::default())`
         //     (stored_forms::session_of_version_1_is_resumed)
         (ledger.tally.runs, ledger.tally.total_usage) = (runs, total_usage);
         ledger

@@ -155,15 +155,14 @@ impl<'a, 'l> Link<'a, 'l> {
             true => self.hooks.env.tokens_of(call.request, self.size),
             false => self.size.map(|size| size.tokens).unwrap_or_default(),
         };
-        let (own, responses) = {
+        let scope = self.hooks.env.run;
+        let responses = scope.turns_before.saturating_add(scope.responses.load(Ordering::Relaxed));
+        let own = {
             let run = &lock(self.tally).run;
             let tools = run.usage.tools.output_tokens;
             // FAULT what tools took counts as answers when a call is reserved: without `.saturating_sub(tools)`
             //     (tool_usage::tool_tokens_do_not_raise_the_estimate_of_the_next_response)
-            let scope = self.hooks.env.run;
-            let responses = scope.responses.load(Ordering::Relaxed);
-            let own = run.usage.total.output_tokens.saturating_sub(tools);
-            (own, scope.turns_before.saturating_add(responses))
+            run.usage.total.output_tokens.saturating_sub(tools)
         };
         let most = call.request.max_tokens.unwrap_or(usize::MAX);
         // FAULT more is reserved than an answer may have: without `.min(most)`
