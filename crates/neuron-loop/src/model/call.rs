@@ -79,6 +79,7 @@ pub(crate) async fn call_model<'a>(
     // What the outermost layer returns is a turn, also if the model did not respond with it.
     let answer = answer.and_then(|response| {
         // FAULT a layer may return what breaks the history: without the line
+        //     (layer_answers::malformed_response_of_a_layer_is_an_error)
         transcript::check_answer(&response.message)?;
         // FAULT a layer's response is no turn: without the line
         lock(&tally).count_answer();

@@ -265,6 +265,7 @@ impl Driver<'_> {
             Steering::Sent { by: recorded, messages } => {
                 // A replay adds the messages of its journal. What was sent since waits for the next turn.
                 // FAULT a replay loses what was sent since: `recorded == by` -> `true`
+                //     (ends::message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back)
                 if recorded == by {
                     ScopeGuard::into_inner(sent);
                 }

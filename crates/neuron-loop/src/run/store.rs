@@ -96,7 +96,7 @@ impl<'s> SessionHandle<'s> {
         let is_valid = transcript::validate(&session.messages).is_ok();
         let conversation = Conversation::from_session(session);
         // A repaired history has other messages than the session, so it is stored as a whole.
-        // FAULT a repaired history is appended: `is_valid` -> `true`
+        // FAULT a repaired history is appended: `is_valid` -> `true` (store::repaired_session_is_stored_as_a_whole)
         let key = conversation.ledger.messages().key().filter(|_| is_valid);
         let position = Position { revision, content: Content { key, messages, state } };
         *lock(&self.0.known) = Known { position: Some(position), attempt: None };
@@ -133,14 +133,14 @@ impl<'s> SessionHandle<'s> {
         // The conversation that was last written is no copy. It knows itself which of its calls wait, also after a
         // write that failed.
         // FAULT a failed write makes every decision a used one: `[Some(stored), attempt.as_ref()]` -> `[Some(stored)]`
-        let mut contents = [Some(stored), attempt.as_ref()].into_iter().flatten();
+        //     (store::copy_of_a_pause_that_was_not_stored_is_accepted)
+        let contents = [Some(stored), attempt.as_ref()].into_iter().flatten();
         if contents.clone().any(is_own) {
             return Ok(());
         }
-        let used = decided_before(ledger, &stored.state);
-        match used
-            .filter(|_| contents.all(|content| decided_before(ledger, &content.state).is_some()))
-        {
+        let used: Option<Vec<String>> =
+            contents.map(|content| decided_before(ledger, &content.state)).collect();
+        match used.and_then(|mut used| used.pop()) {
             Some(id) => Err(ApprovalError::AlreadyDecided { id }),
             None => Ok(()),
         }

@@ -676,3 +676,26 @@ async fn decision_on_a_conversation_with_a_clone_is_accepted() {
     assert_eq!(storage.load("s").await.unwrap().messages, chat.messages());
     assert_ne!(backup.messages(), chat.messages());
 }
+
+/// A run pauses, and the write of the pause fails. A copy of the pending approval continues it with the same handle.
+#[tokio::test]
+async fn copy_of_a_pause_that_was_not_stored_is_accepted() {
+    let (storage, log) = (Noted::default(), Log::default());
+    let agent = Agent::builder(ScriptedProvider::new([calls([json!({})]), Reply::text("done")]))
+        .tools(registry(&log))
+        .permission_policy(AsksAlways)
+        .config(|config| config.pause_for_approval = true)
+        .build();
+    let session = SessionHandle::new(storage.clone(), "s");
+    let mut chat = session.load().await.unwrap();
+    // The first two writes store the message and the response.
+    *storage.fails.lock().unwrap() = Some((2, true));
+    let failed = agent.run(&mut chat, "go").store(&session).await.unwrap_err();
+    assert!(matches!(failed, LoopError::Storage(StorageError::Io(_))), "{failed}");
+    let pending = chat.pending().unwrap();
+    let decisions = ApprovalDecisions::approve_all(&pending);
+    let mut copy = Conversation::try_from(pending).unwrap();
+    agent.run(&mut copy, decisions).store(&session).await.unwrap();
+    assert_eq!(log.count("start"), 1);
+    assert_eq!(storage.load("s").await.unwrap().messages, copy.messages());
+}
