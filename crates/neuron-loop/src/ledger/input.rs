@@ -117,7 +117,7 @@ impl Ledger {
         self.add_message(message);
         if let Phase::Ended(_) = &self.phase {
             // FAULT a message behind an answer is not answered: without the line
-            //     (ends::message_behind_an_unreported_answer_is_answered)
+            //     (ends::message_behind_a_stored_answer_begins_another_run)
             self.phase = Phase::Idle;
         }
     }

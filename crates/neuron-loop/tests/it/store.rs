@@ -553,7 +553,11 @@ async fn clones_with_different_decisions_are_not_mixed() {
     asks.run(&mut chat, "go").store(&session).await.unwrap_err();
     let pending = chat.pending().unwrap();
     let mut other = chat.clone();
-    let answers = || Agent::builder(ScriptedProvider::new(["done"])).tools(registry(&log)).build();
+    // The run ends with the results, so the two conversations have equally many messages.
+    let answers = || {
+        let agent = Agent::builder(ScriptedProvider::new(["unused"])).tools(registry(&log));
+        agent.stop_when(|_| true).build()
+    };
     answers().run(&mut chat, ApprovalDecisions::approve_all(&pending)).await.unwrap();
     let denied = ApprovalDecisions::new().deny("c0", "no");
     answers().run(&mut other, denied).await.unwrap();
