@@ -1,7 +1,5 @@
 //! The row of a run in the table `runs` ([`RunRow`]).
 
-use std::collections::BTreeMap;
-
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::{Connection, OptionalExtension as _, Row};
 use neuron_types::stored_json;
@@ -298,25 +296,9 @@ fn status_of(name: &str) -> Option<RunStatus> {
 /// Returns the checksum of a value in JSON. It does not depend on the order of the keys, because the keys of a `HashMap`
 /// have another order in each call.
 fn checksum_of(json: &str) -> Checksum {
-    fn sorted(value: &Value) -> Sorted<'_> {
-        match value {
-            Value::Object(fields) => Sorted::Fields(
-                fields.iter().map(|(key, value)| (key.as_str(), sorted(value))).collect(),
-            ),
-            Value::Array(items) => Sorted::Items(items.iter().map(sorted).collect()),
-            other => Sorted::Other(other),
-        }
-    }
-    let value = stored_json::read::<Value>(json.as_bytes());
-    let sorted = value.and_then(|value| serde_json::to_string(&sorted(&value))).ok();
+    let sorted = stored_json::read::<Value>(json.as_bytes()).map(|mut value| {
+        value.sort_all_objects();
+        value.to_string()
+    });
     Checksum::of(&[], &[Some(sorted.as_deref().unwrap_or(json))])
-}
-
-/// A JSON value whose keys are sorted.
-#[derive(serde::Serialize)]
-#[serde(untagged)]
-enum Sorted<'a> {
-    Fields(BTreeMap<&'a str, Self>),
-    Items(Vec<Self>),
-    Other(&'a Value),
 }
