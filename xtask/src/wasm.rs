@@ -126,8 +126,8 @@ fn command() -> Result<Command, String> {
     // Node.js shows no lines of Rust, so the module needs no debug information.
     command.env("CARGO_TARGET_DIR", directory()?).env("CARGO_PROFILE_DEV_DEBUG", "false");
     // As in the profile of the other tests.
-    for setting in ["debug-assertions=false", "overflow-checks=false"] {
-        command.args(["--config", &format!("profile.dev.package.\"*\".{setting}")]);
+    for check in ["debug-assertions", "overflow-checks"] {
+        command.args(["--config", &format!("profile.dev.package.\"*\".{check}=false")]);
     }
     // Clippy does not see the code for wasm32.
     command.env("RUSTFLAGS", "-D warnings");

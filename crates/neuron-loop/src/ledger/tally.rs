@@ -112,17 +112,6 @@ impl RunRecord {
             _ => 0,
         }
     }
-
-    /// Counts a response whose tool calls start before the response is complete. If it is discarded, the calls of the
-    /// next response get other idempotency keys.
-    fn begin_attempt(&mut self) {
-        self.given_up = (self.turn, self.attempt().saturating_add(1));
-    }
-
-    /// Counts a tool call that starts.
-    fn count_tool_call(&mut self) {
-        self.tool_calls = self.tool_calls.saturating_add(1);
-    }
 }
 
 /// The counters of a ledger, while a model call or a batch of tool calls borrows them. They can be read, and change only
@@ -140,23 +129,28 @@ impl Deref for Counters<'_> {
 impl Counters<'_> {
     /// Counts a model call. `messages` is the number of messages of the conversation that the request sends.
     pub(crate) fn count_request(&mut self, messages: usize) {
-        self.0.count_request(messages);
+        self.0.run.requests = self.0.run.requests.saturating_add(1);
+        // FAULT what passed may be rejected again: without the line
+        self.0.passed_messages = messages;
     }
 
     /// Counts a turn, which is a response that the outermost layer returned.
     pub(crate) fn count_answer(&mut self) {
-        self.0.count_answer();
+        self.0.run.turns = self.0.run.turns.saturating_add(1);
+        // FAULT the turns of all runs stand still: without the line
+        self.0.turns = self.0.turns.saturating_add(1);
     }
 
     /// Counts a response whose tool calls start before the response is complete. If it is discarded, the calls of the
     /// next response get other idempotency keys.
     pub(crate) fn begin_attempt(&mut self) {
-        self.0.run.begin_attempt();
+        let attempt = self.run.attempt().saturating_add(1);
+        self.0.run.given_up = (self.run.turn, attempt);
     }
 
     /// Counts a tool call that starts.
     pub(crate) fn count_tool_call(&mut self) {
-        self.0.run.count_tool_call();
+        self.0.run.tool_calls = self.run.tool_calls.saturating_add(1);
     }
 
     /// Adds the tokens of a model call.
@@ -171,20 +165,6 @@ impl Counters<'_> {
 }
 
 impl Tally {
-    /// Counts a model call. `messages` is the number of messages of the conversation that the request sends.
-    fn count_request(&mut self, messages: usize) {
-        self.run.requests = self.run.requests.saturating_add(1);
-        // FAULT what passed may be rejected again: without the line
-        self.passed_messages = messages;
-    }
-
-    /// Counts a response of the model in the run and in the conversation.
-    fn count_answer(&mut self) {
-        self.run.turns = self.run.turns.saturating_add(1);
-        // FAULT the turns of all runs stand still: without the line
-        self.turns = self.turns.saturating_add(1);
-    }
-
     /// Adds the tokens of a model call.
     pub(super) fn add_usage(&mut self, usage: &TokenUsage) {
         self.run.usage.total += usage;

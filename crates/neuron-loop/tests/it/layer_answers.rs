@@ -1,17 +1,16 @@
 //! Layers that return a response of their own, or a changed one. The loop checks, counts and numbers what the outermost
 //! layer returns.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use neuron_loop::{Agent, Conversation, LoopError, OnLimit};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     CompletionResponse, ContentBlock, ContentItem, Message, ModelCall, ModelLayer, ModelNext, Role,
-    StopReason, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
-    WasmBoxedFuture,
+    StopReason, TokenUsage,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::*;
 
@@ -38,28 +37,6 @@ impl ModelLayer for Canned {
             usage: TokenUsage::default(),
             stop_reason: StopReason::ToolUse,
         })
-    }
-}
-
-/// A tool that logs the idempotency keys of its calls.
-struct Keys(Arc<Mutex<Vec<String>>>);
-
-impl ToolDyn for Keys {
-    fn name(&self) -> &str {
-        "act"
-    }
-
-    fn definition(&self) -> ToolDefinition {
-        Act::definition_of("act")
-    }
-
-    fn call_dyn<'a>(
-        &'a self,
-        _: Value,
-        ctx: &'a ToolContext,
-    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        self.0.lock().unwrap().push(ctx.idempotency_key.clone());
-        Box::pin(async { Ok(ToolOutput::text("ok")) })
     }
 }
 
@@ -104,7 +81,7 @@ async fn response_of_a_layer_is_a_turn() {
     for (on_limit, calls) in
         [(OnLimit::Fail, false), (OnLimit::Fail, true), (OnLimit::Finalize, false)]
     {
-        let keys = Arc::new(Mutex::new(Vec::new()));
+        let keys = Log::default();
         let mut tools = ToolRegistry::new();
         tools.register_dyn(Arc::new(Keys(keys.clone())));
         let provider = ScriptedProvider::new((0..9).map(|_| Reply::text("discarded")));
@@ -118,7 +95,7 @@ async fn response_of_a_layer_is_a_turn() {
         }
         let expected = if on_limit == OnLimit::Fail { 5 } else { 6 };
         assert_eq!((chat.turns(), provider.calls()), (expected, if calls { 5 } else { 0 }));
-        let keys = keys.lock().unwrap();
+        let keys = keys.lines();
         let mut different = keys.clone();
         different.sort();
         different.dedup();

@@ -447,30 +447,6 @@ impl ContextStrategy for Sizes {
     }
 }
 
-/// A tool that logs the idempotency key of each call. It asserts that the context of the call contains no
-/// [`ResumedApproval`].
-struct Keys(Log);
-
-impl ToolDyn for Keys {
-    fn name(&self) -> &str {
-        "act"
-    }
-
-    fn definition(&self) -> ToolDefinition {
-        Act::definition_of("act")
-    }
-
-    fn call_dyn<'a>(
-        &'a self,
-        _: Value,
-        ctx: &'a ToolContext,
-    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        self.0.push(ctx.idempotency_key.clone());
-        assert!(ctx.extensions.get::<ResumedApproval>().is_none());
-        Box::pin(async { Ok(ToolOutput::text("ok")) })
-    }
-}
-
 #[tokio::test]
 async fn call_below_a_resumed_call_gets_no_resumed_approval() {
     let log = Log::default();

@@ -8,9 +8,9 @@ use neuron_loop::AgentResult;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ContentBlock, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook, Role,
-    StreamEvent, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
-    transcript,
+    ContentBlock, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook,
+    ResumedApproval, Role, StreamEvent, ToolContext, ToolDefinition, ToolDyn, ToolError,
+    ToolOutput, WasmBoxedFuture, transcript,
 };
 use serde_json::{Value, json};
 
@@ -109,6 +109,30 @@ struct Watch(Log, String);
 impl Drop for Watch {
     fn drop(&mut self) {
         self.0.push(format!("dropped {}", self.1));
+    }
+}
+
+/// A tool that logs the idempotency key of each call. It asserts that the context of the call contains no
+/// [`ResumedApproval`].
+pub(crate) struct Keys(pub(crate) Log);
+
+impl ToolDyn for Keys {
+    fn name(&self) -> &str {
+        "act"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act::definition_of("act")
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        self.0.push(ctx.idempotency_key.clone());
+        assert!(ctx.extensions.get::<ResumedApproval>().is_none());
+        Box::pin(async { Ok(ToolOutput::text("ok")) })
     }
 }
 
