@@ -48,7 +48,7 @@ async fn ask(
     println!();
     let mut decisions = ApprovalDecisions::new();
     for waiting in &pending.calls {
-        let id = &waiting.call.id;
+        let id = &waiting.approval_id;
         println!("{} {}", waiting.reason, waiting.call.input);
         println!("  y = yes, n = no, or other arguments as JSON:");
         let line = input.next_line().await?.unwrap_or_default();

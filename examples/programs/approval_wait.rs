@@ -41,8 +41,7 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
         loop {
             if let Some(pending) = handle.pending() {
                 println!("approved: {}", LoopError::ApprovalRequired(Box::new(pending.clone())));
-                handle.decide(ApprovalDecisions::approve_all(&pending));
-                return;
+                return handle.decide(ApprovalDecisions::approve_all(&pending));
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -68,7 +68,7 @@ async fn approval(provider: Anthropic) -> Result<(), Box<dyn std::error::Error>>
         let mut decisions = ApprovalDecisions::new();
         for waiting in &pending.calls {
             println!("approved: {} {}", waiting.call.name, waiting.call.input);
-            decisions = decisions.approve(&waiting.call.id);
+            decisions = decisions.approve(&waiting.approval_id);
         }
         outcome = agent.run(&mut conversation, decisions).await;
     }

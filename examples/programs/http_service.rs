@@ -83,7 +83,7 @@ async fn cancel_order(order: u32) -> Result<String, ToolError> {
 fn pending_calls(pending: &PendingApproval) -> Value {
     let calls = pending.calls.iter().map(|waiting| {
         let call = &waiting.call;
-        json!({ "id": call.id, "tool": call.name, "input": call.input, "why": waiting.reason })
+        json!({ "id": waiting.approval_id, "tool": call.name, "input": call.input, "why": waiting.reason })
     });
     calls.collect()
 }
@@ -138,14 +138,22 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
 
     // For this example, the program is its own client.
     let (chat, decisions) = ("/conversations/1", "/conversations/1/decisions");
+    let mut asked = String::new();
     for (path, json) in [
         (chat, r#"{"message": "My name is Ada."}"#),
         (chat, r#"{"message": "What is my name?"}"#),
         (chat, r#"{"message": "Cancel my order 7."}"#),
         (chat, r#"{"message": "Are you there?"}"#),
-        (decisions, r#"{"toolu_1": true}"#),
+        (decisions, r#"{"ID": true}"#),
+        // A second click does not cancel another order.
+        (decisions, r#"{"ID": true}"#),
     ] {
-        print!("POST {path} {json}\n{}", request(address, path, json).await?);
+        let json = json.replace("ID", &asked);
+        let response = request(address, path, &json).await?;
+        print!("POST {path} {json}\n{response}");
+        if let Some((_, rest)) = response.split_once(r#""id":""#) {
+            asked = rest.split('"').next().unwrap_or_default().to_owned();
+        }
     }
     let _ = stop.send(());
     serving.await??;

@@ -71,7 +71,7 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
             let mut decisions = ApprovalDecisions::new();
             for waiting in &pending.calls {
                 println!("denied: {}", waiting.reason);
-                decisions = decisions.deny(&waiting.call.id, "the tool has changed");
+                decisions = decisions.deny(&waiting.approval_id, "the tool has changed");
             }
             outcome = agent.run(&mut conversation, decisions).await;
         }

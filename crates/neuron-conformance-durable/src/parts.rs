@@ -157,7 +157,8 @@ pub async fn streams(engine: &impl DurableEngine) -> Verdict {
 
 /// Checks that tool calls with the same [effect key](neuron_types::Tool::effect_key) have only one effect.
 ///
-/// The calls are in the same response, in several turns, or before and after the run continued as new.
+/// The calls are in the same response, in several turns, or before and after the run continued as new. They are calls
+/// of one agent, or of several agents inside each other and beside each other.
 ///
 /// # Panics
 ///
@@ -191,6 +192,16 @@ pub async fn effect_keys(engine: &impl DurableEngine) -> Verdict {
     let expected =
         [17, 17, 18, 19, 19, 17].map(|number| format!("settle: {{\"invoice\":{number}}}"));
     trial.case.equal("the results", results, expected.to_vec());
+    trial.replayed(&first).await;
+
+    let trial = Trial::new(engine, "effect_keys", Kind::TeamSettles);
+    let first = trial.run().await;
+    trial.case.equal("the payments of all agents", trial.log.starts_of("settle"), 1);
+    let messages = &trial.case.ok(first.as_ref()).messages;
+    let blocks = messages.iter().flat_map(|message| &message.content);
+    let failed =
+        |block: &&ContentBlock| matches!(block, ContentBlock::ToolResult { is_error: true, .. });
+    trial.case.equal("the failed calls", blocks.filter(failed).count(), 0);
     trial.replayed(&first).await;
     Verdict::Holds
 }

@@ -83,6 +83,10 @@ pub(crate) enum Kind {
     Team,
     /// Two nested agents run concurrently, and one of them needs an approval.
     TeamAsks,
+    /// The outer agent and nested agents of two depths make calls with the same
+    /// [effect key](neuron_types::Tool::effect_key), at the same time and one after the other. The run continues as new
+    /// after every second turn.
+    TeamSettles,
 }
 
 use Kind as K;
@@ -127,6 +131,16 @@ impl Scenario {
     #[must_use]
     pub fn effect_keys() -> Self {
         Self::of(K::EffectKeys)
+    }
+
+    /// Returns the scenario for crashes between calls with equal [effect keys](neuron_types::Tool::effect_key) of
+    /// different agents.
+    ///
+    /// Two nested agents pay the same invoice at the same time. In later turns, another call of a nested agent and the
+    /// outer agent pay it again. The run continues as new in between.
+    #[must_use]
+    pub fn team_effect_keys() -> Self {
+        Self::of(K::TeamSettles)
     }
 
     /// Returns a scenario with this number of turns. All turns but the last have a tool result of four kilobytes.
@@ -280,9 +294,17 @@ impl Scenario {
         }
     }
 
+    /// Returns `true` if several agents make tool calls at the same time. The last boundary before a kill then does not
+    /// tell whether a call was interrupted.
+    pub(crate) fn has_parallel_agents(&self) -> bool {
+        matches!(self.kind, K::TeamAsks | K::TeamSettles)
+    }
+
     /// Returns the number of turns after which the run continues as new. Returns `None` if it does not continue as new.
     pub(crate) fn continues_after(&self) -> Option<usize> {
-        matches!(self.kind, K::Continues | K::ContinuesToLimit | K::EffectKeys).then_some(2)
+        let continues =
+            [K::Continues, K::ContinuesToLimit, K::EffectKeys, K::TeamSettles].contains(&self.kind);
+        continues.then_some(2)
     }
 }
 

@@ -118,6 +118,12 @@ fn lines(kind: Kind) -> &'static [&'static str] {
             "I ask once more. | look place=Bergen",
             DONE,
         ],
+        Kind::TeamSettles => &[
+            "I ask two agents. | clerk prompt=Settle | planner prompt=Plan",
+            "I ask once more. | clerk prompt=Settle",
+            "I ask again, and settle it. | clerk prompt=Settle | settle invoice=17",
+            DONE,
+        ],
         Kind::TeamAsks => &["I ask two agents. | planner prompt=Plan | clerk prompt=Wire", DONE],
         _ => &[],
     }

@@ -41,11 +41,13 @@ impl Member {
         number: usize,
     ) -> Option<(String, Vec<(String, Value)>)> {
         let line = match (kind, self, number) {
+            (Kind::TeamSettles, Self::Planner, 0) => "I ask the clerk. | clerk prompt=Settle",
+            (Kind::TeamSettles, Self::Clerk, 0) => "I settle it. | settle invoice=17",
             (Kind::TeamAsks, Self::Planner, 0) => "I look. | look place=Rome",
             (Kind::TeamAsks, Self::Clerk, 0) => {
                 "I look and wire. | look place=Rome | wire amount=9000"
             }
-            (Kind::TeamAsks, _, 1) | (Kind::Team, _, 11) => "It is done.",
+            (Kind::TeamAsks | Kind::TeamSettles, _, 1) | (Kind::Team, _, 11) => "It is done.",
             (Kind::Team, Self::Planner, 5) => "I ask the clerk. | clerk prompt=Pay",
             (Kind::Team, Self::Planner, 0..11) => "I book. | book room=7",
             (Kind::Team, Self::Clerk, 2 | 7) => "I pay. | pay amount=120",
@@ -60,9 +62,10 @@ impl Member {
     }
 
     /// Returns the configuration of the agent and its tools.
-    fn config(self) -> SubAgentConfig {
+    fn config(self, kind: Kind) -> SubAgentConfig {
         let tools: &[&str] = match self {
             Self::Planner => &["look", "book", "clerk"],
+            Self::Clerk if kind == Kind::TeamSettles => &["settle"],
             Self::Clerk => &["look", "order", "pay", "steal", "wire"],
         };
         SubAgentConfig {
@@ -81,7 +84,7 @@ impl Member {
 pub(crate) fn add_to(tools: &mut ToolRegistry, kind: Kind, log: &EffectLog) {
     let mut agents = SubAgentManager::new();
     for member in Member::ALL {
-        agents.register(member.name(), member.config());
+        agents.register(member.name(), member.config(kind));
     }
     let provider = ScenarioProvider { kind, log: log.clone() };
     agents.add_to(tools, provider).expect("the agents have known tools");

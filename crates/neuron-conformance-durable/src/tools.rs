@@ -39,7 +39,7 @@ const TOOLS: [(&str, ToolEffect); 15] = [
     (PAUSE, ToolEffect::Pure),
 ];
 
-/// Name of the only tool with [effect keys](neuron_types::Tool::effect_key). Only one scenario has this tool. The tools
+/// Name of the only tool with [effect keys](neuron_types::Tool::effect_key). Only two scenarios have this tool. The tools
 /// of all other scenarios must not change, because stored histories contain them.
 const SETTLE: &str = "settle";
 
@@ -60,11 +60,12 @@ pub(crate) fn effect_of(tool: &str) -> ToolEffect {
 /// Returns the tools of a scenario.
 pub(crate) fn registry(kind: Kind, log: &EffectLog) -> ToolRegistry {
     let mut tools = ToolRegistry::new();
-    let is_there = |(name, _): &_| *name != SETTLE || kind == Kind::EffectKeys;
+    let is_there =
+        |(name, _): &_| *name != SETTLE || matches!(kind, Kind::EffectKeys | Kind::TeamSettles);
     for (name, effect) in TOOLS.into_iter().filter(is_there) {
         tools.register_dyn(Arc::new(ScenarioTool { name, effect, log: log.clone() }));
     }
-    if matches!(kind, Kind::Team | Kind::TeamAsks) {
+    if matches!(kind, Kind::Team | Kind::TeamAsks | Kind::TeamSettles) {
         team::add_to(&mut tools, kind, log);
     }
     tools

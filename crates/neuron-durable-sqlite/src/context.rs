@@ -19,6 +19,7 @@ use neuron_types::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::effects::Effects;
 use crate::error::is_lost;
 use crate::journal::{Journal, other};
 use crate::run_builder::RunOptions;
@@ -106,6 +107,8 @@ struct Shared<P> {
     /// The results of the run's tool calls by effect key. A later call with the same effect key gets the stored result
     /// and does not run.
     effects: EffectKeys,
+    /// The effects of the outermost run, which the contexts of agents inside tool calls share.
+    shared_effects: Arc<Effects>,
 }
 
 impl<P: Provider> SqliteDurableContext<P> {
@@ -140,11 +143,13 @@ impl<P: Provider> SqliteDurableContext<P> {
         provider: Arc<P>,
         tools: Arc<dyn ToolSet>,
         options: RunOptions,
+        shared_effects: Arc<Effects>,
     ) -> Self {
         let work = LocalDurableContext::new(provider, tools.clone());
         let requests = RequestLog::new(options.changed_agent);
         let effects = EffectKeys::default();
-        Self { shared: Arc::new(Shared { journal, work, tools, options, requests, effects }) }
+        let shared = Shared { journal, work, tools, options, requests, effects, shared_effects };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Begins the replay of the run, and returns the [`Start`] from which the agent must run.
@@ -165,6 +170,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         let start = self.shared.journal.start(start.into()).await?;
         self.shared.requests.restart();
         self.shared.effects.restart(&start);
+        self.restart_effects(&start).await?;
         Ok(start)
     }
 
@@ -251,6 +257,10 @@ impl<P: Provider> SqliteDurableContext<P> {
 
     pub(crate) fn effects(&self) -> &EffectKeys {
         &self.shared.effects
+    }
+
+    pub(crate) fn shared_effects(&self) -> &Arc<Effects> {
+        &self.shared.shared_effects
     }
 
     pub(crate) fn requests(&self) -> &RequestLog {
@@ -359,7 +369,7 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
     }
 
     fn known_effects(&self) -> Vec<KnownEffect> {
-        self.shared.effects.to_stored()
+        self.shared.shared_effects.known()
     }
 
     /// Waits for `duration`. If the wait cannot be stored, the next step returns the error, because this method cannot

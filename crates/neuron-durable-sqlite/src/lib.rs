@@ -264,6 +264,8 @@
 
 mod context;
 mod durable_runs;
+mod effect_row;
+mod effects;
 mod pool;
 mod run_builder;
 mod run_info;

@@ -205,6 +205,6 @@ impl<'a> RunBuilder<'a> {
     ) -> Result<SqliteDurableContext<P>, JournalError> {
         check_run_id(self.id)?;
         let journal = Journal::open(self.runs, self.id, self.input?, &self.options).await?;
-        Ok(SqliteDurableContext::new(journal, provider, tools, self.options))
+        Ok(SqliteDurableContext::new(journal, provider, tools, self.options, Arc::default()))
     }
 }

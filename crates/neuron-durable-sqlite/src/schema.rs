@@ -73,10 +73,21 @@ const VERSION_2: &str = "
         WHERE status IN ('running', 'stalled') AND instr(id, '/') = 0;
 ";
 
-/// The third version of the tables. It adds the checksum of the start with which a run was made, because a run that
-/// continues as new replaces its start.
+/// The third version of the tables. It adds the effects of tool calls with an effect key, by outermost run, and the
+/// checksum of the start with which a run was made, because a run that continues as new replaces its start.
 ///
 /// A run from an earlier version has no such checksum.
 const VERSION_3: &str = "
     ALTER TABLE runs ADD COLUMN first_start BLOB;
+
+    CREATE TABLE effects (
+        run INTEGER NOT NULL REFERENCES runs (key) ON DELETE CASCADE,
+        tool TEXT NOT NULL,
+        key TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        state TEXT NOT NULL,
+        output TEXT,
+        sum BLOB NOT NULL,
+        PRIMARY KEY (run, tool, key)
+    ) STRICT;
 ";

@@ -11,6 +11,8 @@ use neuron_types::{
     ToolCall, ToolContext, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput, UsageLimits,
 };
 
+use crate::effect_row::EffectRow;
+use crate::effects::{Carrier, Claimed, Wanted, owner};
 use crate::journal::{Kind, Place, Turn, other};
 use crate::model_step::read;
 use crate::step_row::{StepRow, time};
@@ -23,6 +25,8 @@ struct Call {
     step: StepRow,
     /// The tool, if it is an agent. `None` for any other tool.
     agent: Option<Arc<dyn ToolDyn>>,
+    /// The effect that the call wants to carry out. `None` if the call has no effect key or has ended.
+    wanted: Option<Wanted>,
 }
 
 /// The row of a tool call that is written to the journal before the call runs. `Insert` adds the row of a new call.
@@ -71,10 +75,16 @@ impl<P: Provider> SqliteDurableContext<P> {
         let (calls, intents) = self.prepare(&turn, batch)?;
         if !intents.is_empty() {
             let is_once = intents.iter().any(Intent::is_at_most_once);
+            let wanted: Vec<Wanted> = calls.iter().filter_map(|call| call.wanted.clone()).collect();
             let write = move |transaction: &Transaction<'_>, place: &Place| {
                 intents.iter().try_for_each(|intent| match intent {
                     Intent::Insert(step) => step.insert(transaction, place.run),
                     Intent::Update(step) => step.update(transaction, place.run),
+                })?;
+                // With the intents, so that a call that has begun has a claim. A call whose effect is another call's
+                // finds that out when it runs.
+                wanted.iter().try_for_each(|wanted| {
+                    wanted.claim(transaction, (place.outermost(), &place.id)).map(drop)
                 })
             };
             if is_once {
@@ -129,8 +139,10 @@ impl<P: Provider> SqliteDurableContext<P> {
                 step.digest = Some(recorded_digest(&invocation)?);
                 step.effect = Some(effect);
                 step.idempotency_key = Some(invocation.ctx.idempotency_key.clone());
+                let at = (self.journal(), &*step.key);
+                let wanted = Wanted::of(&invocation, at, effect, false);
                 intents.push(Intent::Insert(step.clone()));
-                calls.push(Call { invocation, step, agent });
+                calls.push(Call { invocation, step, agent, wanted });
                 continue;
             };
             let recorded = (
@@ -138,14 +150,19 @@ impl<P: Provider> SqliteDurableContext<P> {
                 step.digest.as_deref().unwrap_or_default(),
             );
             check_tool_call(&step.key, recorded, &invocation)?;
+            let mut wanted = None;
             if step.record.is_none() {
                 let effect = step.effect.unwrap_or_default().more_careful(effect);
-                step = self.begin_again(step, effect, now)?;
+                let at = (self.journal(), &*step.key);
+                wanted = Wanted::of(&invocation, at, effect, true);
+                // The claim tells whether a call with an effect key has run.
+                let repeats = if wanted.is_some() { ToolEffect::Idempotent } else { effect };
+                step = StepRow { effect: Some(effect), ..self.begin_again(step, repeats, now)? };
                 // Every attempt has the same key.
                 invocation.ctx.idempotency_key = step.idempotency_key.clone().unwrap_or_default();
                 intents.push(Intent::Update(step.clone()));
             }
-            calls.push(Call { invocation, step, agent });
+            calls.push(Call { invocation, step, agent, wanted });
         }
         Ok((calls, intents))
     }
@@ -177,7 +194,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         call: Call,
         options: ActivityOptions,
     ) -> (Result<ToolOutput, DurableError>, Option<i64>) {
-        let Call { mut invocation, step, agent } = call;
+        let Call { mut invocation, step, agent, wanted } = call;
         let budget = invocation.ctx.extensions.get::<Budget>().cloned();
         if let Some(at) = step.ended_at {
             let output = read(&step).and_then(|record: StepRecord<ToolOutput>| {
@@ -193,9 +210,27 @@ impl<P: Provider> SqliteDurableContext<P> {
         if let Some(budget) = budget {
             invocation.ctx.extensions.insert(budget.part(UsageLimits::default()));
         }
-        let ran = match agent {
-            Some(agent) => Box::pin(self.run_agent(&*agent, invocation, step)).await,
-            None => self.run_tool(invocation, step, options).await,
+        let claimed = match wanted {
+            Some(wanted) => Some(self.claim(wanted, &invocation).await),
+            None => None,
+        };
+        let ran = match claimed.transpose() {
+            Err(error) => Err(error),
+            Ok(Some(Claimed::Ends(result, carrier))) => {
+                self.store(&invocation.call.name, &invocation.ctx, step, result, carrier).await
+            }
+            Ok(claimed) => {
+                let carrier = claimed.and_then(|claimed| match claimed {
+                    Claimed::Runs(carrier) => Some(carrier),
+                    Claimed::Ends(..) => None,
+                });
+                match agent {
+                    Some(agent) => {
+                        Box::pin(self.run_agent(&*agent, invocation, step, carrier)).await
+                    }
+                    None => self.run_tool(invocation, step, options, carrier).await,
+                }
+            }
         };
         match ran {
             Ok((record, at)) => (record.into_tool_uncounted(), Some(at)),
@@ -210,6 +245,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         invocation: ToolInvocation,
         step: StepRow,
         options: ActivityOptions,
+        carrier: Option<Carrier>,
     ) -> Result<(StepRecord<ToolOutput>, i64), DurableError> {
         let (name, ctx) = (invocation.call.name.clone(), invocation.ctx.clone());
         let result = match self.check_arguments(&invocation.call) {
@@ -218,7 +254,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         };
         let result = result
             .unwrap_or_else(|| Err(other(format!("the call of `{name}` returned no result"))));
-        self.store(&name, &ctx, step, result).await
+        self.store(&name, &ctx, step, result, carrier).await
     }
 
     /// Runs an agent inside a tool call, and stores the result of the call. The steps of the agent are stored in a
@@ -230,6 +266,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         tool: &dyn ToolDyn,
         invocation: ToolInvocation,
         step: StepRow,
+        carrier: Option<Carrier>,
     ) -> Result<(StepRecord<ToolOutput>, i64), DurableError> {
         let ToolInvocation { call, ctx, scope, .. } = invocation;
         let run = async {
@@ -238,8 +275,9 @@ impl<P: Provider> SqliteDurableContext<P> {
                 tool.agent().ok_or_else(|| other(format!("`{}` is not an agent", call.name)))?;
             let (journal, provider) = (self.journal().nested(&step.key).await?, agent.provider());
             let options = self.options().clone();
+            let (provider, effects) = (provider.into(), self.shared_effects().clone());
             let nested =
-                SqliteDurableContext::new(journal, provider.into(), agent.tools(), options);
+                SqliteDurableContext::new(journal, provider, agent.tools(), options, effects);
             nested.effects().restart_call(&ctx);
             let durability = Durability::new(nested.clone());
             let ran = scope.run(self.tools().call(&call, &ctx, Some(durability))).await;
@@ -252,7 +290,7 @@ impl<P: Provider> SqliteDurableContext<P> {
             Ok(ran?)
         };
         let result = run.await;
-        self.store(&call.name, &ctx, step, result).await
+        self.store(&call.name, &ctx, step, result, carrier).await
     }
 
     /// Returns an error if the arguments of a call are longer than the record limit.
@@ -268,8 +306,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
-    /// Stores the result of a call. Returns the stored result, and the time in milliseconds since 1970 at which the
-    /// call ended.
+    /// Stores the result of a call, and the end of the effect that it carried out. Returns the stored result, and the
+    /// time in milliseconds since 1970 at which the call ended.
     ///
     /// # Errors
     ///
@@ -280,6 +318,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         ctx: &ToolContext,
         step: StepRow,
         result: Result<ToolOutput, DurableError>,
+        carrier: Option<Carrier>,
     ) -> Result<(StepRecord<ToolOutput>, i64), DurableError> {
         let result = match result {
             Ok(output) => Ok(output),
@@ -298,11 +337,21 @@ impl<P: Provider> SqliteDurableContext<P> {
         record.spending = ctx.extensions.get::<Budget>().and_then(Budget::spending);
         let record = record.to_json_within(name, self.record_limit())?;
         // The first run returns the same result as a replay.
-        let result = StepRecord::from_json(&record)?;
+        let result: StepRecord<ToolOutput> = StepRecord::from_json(&record)?;
+        let carried = carrier.map(|carrier| (carrier, result.clone().into_tool_uncounted()));
+        let effect = carried.as_ref().map(|(carrier, result)| carrier.wanted.ended(result));
+        let (effect, owner) = (effect.transpose()?, owner(self.journal(), &step.key));
         let step = step.ended(text(record)?, at);
-        let write =
-            self.journal().write(move |transaction, place| step.update(transaction, place.run));
+        let write = self.journal().write(move |transaction, place| {
+            step.update(transaction, place.run)?;
+            let outermost = place.outermost();
+            EffectRow::end_inside(transaction, (outermost, &place.id), &owner)?;
+            effect.map_or(Ok(()), |effect| effect.store(transaction, outermost))
+        });
         write.await?;
+        if let Some((carrier, result)) = carried {
+            carrier.ended(&result);
+        }
         Ok((result, at))
     }
 }

@@ -19,15 +19,18 @@ use sha2::{Digest, Sha256};
 /// The signature is an HMAC-SHA-256 of these values:
 ///
 /// - the run's id,
+/// - the [approval id](PendingCall::approval_id), so the run number, the turn and the position of the call,
 /// - the call's id, the tool's name and the arguments,
 /// - the schema of the tool's arguments,
 /// - the question for the approver,
 /// - the time at which the signature expires.
 ///
-/// The signature does not cover the conversation. If a signature is wrong, the agent returns
+/// The signature does not cover the conversation, and does not show that a decision is new. If the state of a run is
+/// restored twice and no [session](neuron_types::Session) stores the conversation, each run accepts the decisions, so
+/// the calls run twice. If a signature is wrong, the agent returns
 /// [`ApprovalError::Signature`] and runs no call.
 ///
-/// Earlier releases did not sign the question. Their signatures are rejected.
+/// Earlier releases did not sign the question or the approval id. Their signatures are rejected.
 ///
 /// # Example
 ///
@@ -78,8 +81,9 @@ impl ApprovalKey {
         let schema = tool.map(|tool| sorted(&tool.input_schema));
         let schema = schema.map(|schema| hexadecimal(&Sha256::digest(schema.to_string())));
         let signed = json!([
-            "neuron approval 2",
+            "neuron approval 3",
             run_id,
+            pending.approval_id,
             call.id,
             call.name,
             sorted(&call.input),
@@ -190,7 +194,7 @@ mod tests {
         let key = ApprovalKey::new("secret").valid_for(Duration::from_secs(60));
         let input = json!({ "path": "/tmp/a", "deep": { "b": 1, "a": [2, 3] } });
         let call = ToolCall { id: "c0".into(), name: "delete".into(), input };
-        let mut calls = vec![PendingCall::new(call, "sure?")];
+        let mut calls = vec![PendingCall::new(call, "sure?").at(0, 1, 2)];
         let signature = key.sign("run-1", &calls[0], None, Some(&|| at(1_000)));
         calls[0].signature = Some(signature);
         (key, calls)
@@ -225,7 +229,8 @@ mod tests {
     #[test]
     fn signature_is_wrong_after_any_change() {
         let (key, calls) = signed();
-        let changes: [&dyn Fn(&mut PendingCall); 8] = [
+        let changes: [&dyn Fn(&mut PendingCall); 9] = [
+            &|pending| *pending = pending.clone().at(0, 2, 2),
             &|pending| pending.reason = "may I read it?".into(),
             &|pending| pending.call.id = "c1".into(),
             &|pending| pending.call.name = "delete_all".into(),

@@ -220,18 +220,30 @@ impl EffectKeys {
 
     /// Stores the outcome of a call by its key. Stores nothing if the call failed without an effect.
     fn note(&self, key: (String, String), result: &Result<ToolOutput, DurableError>) {
-        let known = match result {
-            Ok(output) if !output.is_error => Some(brief(output)),
-            Ok(output) if is_uncertain(&key.0, output) => None,
-            Err(DurableError::Tool(error)) if error.is_uncertain() => None,
-            // The call had no effect, so a later call with its key may run.
-            _ => return,
-        };
-        self.lock().results.insert(key, known);
+        if let Some(known) = effect_of(&key.0, result) {
+            self.lock().results.insert(key, known);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the effect that a call of `tool` has had, for engines that store the effects of a run themselves.
+///
+/// Returns `None` if the call failed without an effect, so that another call with its key may run. `Some(None)` means
+/// that the outcome of the call is unknown. Otherwise returns the result for other calls with the same effect key.
+#[must_use]
+pub fn effect_of(
+    tool: &str,
+    result: &Result<ToolOutput, DurableError>,
+) -> Option<Option<ToolOutput>> {
+    match result {
+        Ok(output) if !output.is_error => Some(Some(brief(output))),
+        Ok(output) if is_uncertain(tool, output) => Some(None),
+        Err(DurableError::Tool(error)) if error.is_uncertain() => Some(None),
+        _ => None,
     }
 }
 

@@ -14,7 +14,7 @@
 //! | signatures on calls that wait for an approval | `ApprovalKey` (feature `signed-approvals`) |
 //! | a durable context for development on one machine, without an engine | [`LocalDurableContext`], [`LocalSignals`] |
 //! | listing, inspecting, cancelling and signalling the runs of a durable engine | [`DurableRuns`] |
-//! | adapters for durable engines | [`StepRecord`], [`RequestLog`], [`EffectKeys`], [`ToolRequest`], [`llm_digest`], [`tool_digest`], [`execute_as_batch`], `while_held` |
+//! | adapters for durable engines | [`StepRecord`], [`RequestLog`], [`EffectKeys`], [`effect_of`], [`ToolRequest`], [`llm_digest`], [`tool_digest`], [`execute_as_batch`], `while_held` |
 //! | tools that run programs, and sandboxes for these programs | [`Sandbox`], [`CommandTool`], [`NoOpSandbox`], `ProcessSandbox` (feature `process-sandbox`) |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -54,7 +54,7 @@ pub use cache_miss_detector::{
 };
 pub use combined_policy::CombinedPolicy;
 pub use digest::{check_tool_call, llm_digest, recorded_digest, tool_digest};
-pub use effect_keys::EffectKeys;
+pub use effect_keys::{EffectKeys, effect_of};
 #[cfg(not(target_family = "wasm"))]
 pub use file_sessions::FileSessionStorage;
 pub use guardrail::{

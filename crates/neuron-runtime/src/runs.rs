@@ -5,7 +5,8 @@ use std::future::Future;
 
 use chrono::{DateTime, Utc};
 use neuron_types::{
-    ApprovalDecisions, BoxError, PendingApproval, TokenUsage, WasmCompatSend, WasmCompatSync,
+    ApprovalDecisions, ApprovalError, BoxError, PendingApproval, TokenUsage, WasmCompatSend,
+    WasmCompatSync,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -48,6 +49,42 @@ pub trait DurableRuns: WasmCompatSend + WasmCompatSync {
         name: &str,
         value: Value,
     ) -> impl Future<Output = Result<(), RunsError>> + WasmCompatSend;
+
+    /// Sends decisions to a run that waits for them. Checks them against the pending calls first.
+    ///
+    /// The run checks them again when it receives them, together with edited arguments and signatures. If it then does
+    /// not accept them, for example because other decisions came first, it logs the reason and keeps waiting.
+    ///
+    /// # Errors
+    ///
+    /// - [`RunsError::Approval`] if the run does not wait for decisions, or the decisions do not match its pending
+    ///   calls.
+    /// - [`RunsError::Ended`] if the run ended because nobody decided. Use [`revive`](Self::revive) then.
+    /// - Others as in [`signal`](Self::signal).
+    fn decide(
+        &self,
+        id: &str,
+        decisions: ApprovalDecisions,
+    ) -> impl Future<Output = Result<(), RunsError>> + WasmCompatSend {
+        async move {
+            let summary = self.inspect(id).await?;
+            let Some(WaitEvent::Approval { signal, pending }) =
+                summary.waits_for.map(|waits_for| waits_for.event)
+            else {
+                return Err(ApprovalError::NothingPending.into());
+            };
+            let signal = signal.ok_or_else(|| RunsError::Ended {
+                id: id.to_owned(),
+                reason: "it ended without decisions; pass them to `revive`".into(),
+            })?;
+            if let Some(pending) = pending {
+                pending.check(&decisions)?;
+            }
+            let decisions = serde_json::to_value(decisions);
+            let decisions = decisions.map_err(|error| RunsError::Engine(Box::new(error)))?;
+            self.signal(id, &signal, decisions).await
+        }
+    }
 
     /// Cancels a run. If a process drives the run, the run ends at its next step.
     ///

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::approval_id::{self, Place};
 use crate::{
     ApprovalError, KnownEffect, Message, TokenUsage, ToolCall, ToolDefinition, ToolOutput,
     ToolUseRef, WasmCompatSend, WasmCompatSync, transcript,
@@ -105,6 +106,7 @@ impl PendingApproval {
     #[must_use]
     pub fn without_messages(&self) -> Self {
         let shown = |pending: &PendingCall| PendingCall {
+            approval_id: pending.approval_id.clone(),
             call: pending.call.clone(),
             reason: pending.reason.clone(),
             nested: pending.nested.as_ref().map(|nested| Box::new(nested.without_messages())),
@@ -123,10 +125,45 @@ impl PendingApproval {
         }
     }
 
-    /// Returns a pending call by its id. Returns `None` if no pending call has this id.
+    /// Returns the pending call with this [`approval_id`](PendingCall::approval_id), or with this id of the model.
+    /// Returns `None` if there is none, or if several have this id of the model.
     #[must_use]
     pub fn call(&self, id: &str) -> Option<&PendingCall> {
-        self.calls.iter().find(|pending| pending.call.id == id)
+        self.find(id).ok()
+    }
+
+    /// Finds the pending call on which a decision with the given id is.
+    fn find(&self, id: &str) -> Result<&PendingCall, ApprovalError> {
+        let by_approval =
+            |pending: &&PendingCall| !pending.approval_id.is_empty() && pending.approval_id == id;
+        if let Some(pending) = self.calls.iter().find(by_approval) {
+            return Ok(pending);
+        }
+        // A model may choose an id of this form for a call. Such an id is not searched among the ids of the model.
+        if let Some(place) = approval_id::place(id) {
+            let id = id.to_owned();
+            return Err(ApprovalError::NotPending { id, reason: self.why_not_pending(place) });
+        }
+        let mut named = self.calls.iter().filter(|pending| pending.call.id == id);
+        let pending =
+            named.next().ok_or_else(|| ApprovalError::UnknownCall { id: id.to_owned() })?;
+        let made = self.messages.iter().flat_map(Message::tool_uses).filter(|call| call.id == id);
+        match named.next().is_some() || made.count() > 1 {
+            true => Err(ApprovalError::AmbiguousCall { id: id.to_owned() }),
+            false => Ok(pending),
+        }
+    }
+
+    /// Returns the reason why no pending call has an approval id that names this place.
+    fn why_not_pending(&self, place: Place) -> &'static str {
+        let at_place = |pending: &PendingCall| approval_id::place(&pending.approval_id);
+        if self.calls.iter().any(|pending| at_place(pending) == Some(place)) {
+            "the call at its place has another tool or other arguments now"
+        } else if (place.run_number, place.turn) > (self.run_number, self.turn) {
+            "the run has not made this call"
+        } else {
+            "it was decided on before, or the run went on without it"
+        }
     }
 
     /// Checks that this release supports the state's version.
@@ -182,7 +219,9 @@ impl PendingApproval {
 
     /// Checks that decisions match the pending calls.
     ///
-    /// - Each decision must be on a pending call.
+    /// - Each decision must be on a pending call. A decision by the id that the model gave to the call is accepted only
+    ///   if one call of [`messages`](Self::messages) has this id.
+    /// - A call must not have two decisions.
     /// - A call inside which a sub-agent waits cannot be approved. It accepts [nested](ApprovalDecisions::nested)
     ///   decisions, a denial or a supplied result.
     /// - Any other call does not accept nested decisions.
@@ -194,8 +233,10 @@ impl PendingApproval {
     pub fn check(&self, decisions: &ApprovalDecisions) -> Result<(), ApprovalError> {
         self.check_version()?;
         for (id, decision) in &decisions.calls {
-            let pending =
-                self.call(id).ok_or_else(|| ApprovalError::UnknownCall { id: id.clone() })?;
+            let pending = self.find(id)?;
+            if !decisions.of(pending).is_some_and(|of| std::ptr::eq(of, decision)) {
+                return Err(ApprovalError::AmbiguousCall { id: id.clone() });
+            }
             match (decision, &pending.nested) {
                 (ApprovalDecision::Nested { decisions }, Some(nested)) => {
                     nested.check(decisions)?
@@ -213,9 +254,8 @@ impl PendingApproval {
         if decisions.partial {
             return Ok(());
         }
-        let ids = self.calls.iter().map(|pending| &pending.call.id);
-        let missing: Vec<String> =
-            ids.filter(|id| !decisions.calls.contains_key(*id)).cloned().collect();
+        let missing = self.calls.iter().filter(|pending| decisions.of(pending).is_none());
+        let missing: Vec<String> = missing.map(|pending| pending.call.id.clone()).collect();
         if missing.is_empty() { Ok(()) } else { Err(ApprovalError::Undecided { ids: missing }) }
     }
 }
@@ -236,6 +276,13 @@ impl fmt::Debug for PendingApproval {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PendingCall {
+    /// The id of this request for an approval, for [`ApprovalDecisions`].
+    ///
+    /// The id names the number of the run in its conversation, the turn, the position in the response, and a digest of
+    /// the tool and its arguments. A decision therefore never applies to another call, also if the model repeats its
+    /// ids. Empty if no run made the call.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub approval_id: String,
     /// The tool call, with the arguments of the model.
     ///
     /// If `nested` is set, the call has already started. `call` then has the arguments with which it started.
@@ -253,15 +300,36 @@ pub struct PendingCall {
 }
 
 impl PendingCall {
-    /// Creates a pending call. `reason` is the reason why the permission policy requires an approval.
+    /// Creates a pending call without an [`approval_id`](Self::approval_id). `reason` is the reason why the permission
+    /// policy requires an approval.
     pub fn new(call: ToolCall, reason: impl Into<String>) -> Self {
-        Self { call, reason: reason.into(), nested: None, signature: None }
+        let approval_id = String::new();
+        Self { approval_id, call, reason: reason.into(), nested: None, signature: None }
+    }
+
+    /// Sets the [`approval_id`](Self::approval_id) of a call. `run_number` is the number of the run in its
+    /// conversation, `turn` the turn of the run, and `position` the position of the call in the response. Each counts
+    /// from zero.
+    #[must_use]
+    pub fn at(mut self, run_number: usize, turn: usize, position: usize) -> Self {
+        self.approval_id =
+            approval_id::approval_id(Place { run_number, turn, position }, &self.call);
+        self
+    }
+
+    /// Returns the id for a decision on the call.
+    fn decision_id(&self) -> &str {
+        match &*self.approval_id {
+            "" => &self.call.id,
+            id => id,
+        }
     }
 }
 
 impl fmt::Debug for PendingCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingCall")
+            .field("approval_id", &self.approval_id)
             .field("id", &self.call.id)
             .field("name", &self.call.name)
             .field("reason", &self.reason)
@@ -311,20 +379,29 @@ pub trait ApprovalSigner: WasmCompatSend + WasmCompatSync {
     ) -> Result<(), ApprovalError>;
 }
 
-/// A person's decisions on the pending calls of a [`PendingApproval`], by call id.
+/// A person's decisions on the pending calls of a [`PendingApproval`], by their
+/// [approval ids](PendingCall::approval_id).
+///
+/// A decision applies to its call alone. A decision that comes too late or a second time, or that is on another call,
+/// is rejected with [`ApprovalError::NotPending`].
+///
+/// The id that the model gave to a call is also accepted, if one call of the conversation has this id. Many servers
+/// repeat their ids in each response, so use the approval ids.
 ///
 /// # Example
 ///
 /// ```
-/// use neuron_types::{ApprovalDecisions, ToolOutput};
-/// use serde_json::json;
+/// use neuron_types::{ApprovalDecisions, PendingApproval};
 ///
-/// let decisions = ApprovalDecisions::new()
-///     .approve("call_1")
-///     .approve_edited("call_2", json!({"path": "/tmp/a"}))
-///     .deny("call_3", "not on a Friday")
-///     .supply("call_4", ToolOutput::text("done by hand"));
-/// # assert!(!decisions.is_partial());
+/// fn decide(pending: &PendingApproval) -> ApprovalDecisions {
+///     pending.calls.iter().fold(ApprovalDecisions::new(), |decisions, waiting| {
+///         match waiting.call.name.as_str() {
+///             "delete" => decisions.deny(&waiting.approval_id, "not on a Friday"),
+///             _ => decisions.approve(&waiting.approval_id),
+///         }
+///     })
+/// }
+/// # assert_eq!(decide(&PendingApproval::new("run", vec![])), ApprovalDecisions::new());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalDecisions {
@@ -344,8 +421,8 @@ impl ApprovalDecisions {
     #[must_use]
     pub fn approve_all(pending: &PendingApproval) -> Self {
         pending.calls.iter().fold(Self::new(), |decisions, call| match &call.nested {
-            Some(nested) => decisions.nested(&call.call.id, Self::approve_all(nested)),
-            None => decisions.approve(&call.call.id),
+            Some(nested) => decisions.nested(call.decision_id(), Self::approve_all(nested)),
+            None => decisions.approve(call.decision_id()),
         })
     }
 
@@ -400,10 +477,32 @@ impl ApprovalDecisions {
         self.partial
     }
 
-    /// Returns the decision on a call. Returns `None` if there is no decision on the call.
+    /// Returns the decision with this id. Returns `None` if there is none.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&ApprovalDecision> {
         self.calls.get(id)
+    }
+
+    /// Returns the decision on a pending call of a state for which these decisions passed
+    /// [`check`](PendingApproval::check). Returns `None` if there is none.
+    #[must_use]
+    pub fn of(&self, pending: &PendingCall) -> Option<&ApprovalDecision> {
+        let by_call = || match approval_id::place(&pending.call.id) {
+            Some(_) => None,
+            None => self.calls.get(&pending.call.id),
+        };
+        self.calls
+            .get(&pending.approval_id)
+            .filter(|_| !pending.approval_id.is_empty())
+            .or_else(by_call)
+    }
+
+    /// Adds other decisions to these. The result is partial only if both are.
+    #[must_use]
+    pub fn merge(mut self, others: Self) -> Self {
+        self.calls.extend(others.calls);
+        self.partial &= others.partial;
+        self
     }
 }
 
@@ -462,6 +561,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::{ContentBlock, Role};
 
     fn call(id: &str) -> PendingCall {
         let call = ToolCall { id: id.into(), name: "pay".into(), input: json!({ "secret": "s3" }) };
@@ -496,6 +596,62 @@ mod tests {
         for (decisions, error) in cases {
             assert_eq!(pending.check(&decisions), Err(error), "{decisions:?}");
         }
+    }
+
+    #[test]
+    fn decision_applies_to_its_call_alone() {
+        let state = |turn: usize, call: PendingCall| {
+            let mut pending = PendingApproval::new("r", vec![call.at(0, turn, 0)]);
+            pending.turn = turn;
+            pending
+        };
+        let other = |id: &str| {
+            let input = json!({ "secret": "s4" });
+            PendingCall::new(ToolCall { id: id.into(), name: "pay".into(), input }, "it pays")
+        };
+        let first = state(0, call("c"));
+        let id = first.calls[0].approval_id.clone();
+        let decisions = ApprovalDecisions::new().approve(&id);
+        assert_eq!(first.check(&decisions), Ok(()));
+        assert_eq!(decisions, ApprovalDecisions::approve_all(&first));
+        assert_eq!(first.call(&id), first.call("c"));
+        let reason = |pending: &PendingApproval| match pending.check(&decisions) {
+            Err(ApprovalError::NotPending { id: named, reason }) if named == id => reason,
+            checked => panic!("{checked:?}"),
+        };
+        let late = "it was decided on before, or the run went on without it";
+        let changed = "the call at its place has another tool or other arguments now";
+        assert_eq!(reason(&state(1, call("c"))), late);
+        assert_eq!(reason(&state(0, other("c"))), changed);
+        // A model may use an approval id as the id of another call.
+        let posing = state(1, other(&id));
+        assert_eq!((reason(&posing), decisions.of(&posing.calls[0])), (late, None));
+        let early = ApprovalDecisions::new().approve(&state(1, call("c")).calls[0].approval_id);
+        let error = first.check(&early).unwrap_err();
+        assert!(error.to_string().ends_with("the run has not made this call"), "{error}");
+    }
+
+    #[test]
+    fn id_of_the_model_must_name_one_call() {
+        let by_id = ApprovalDecisions::new().approve("c");
+        let uses = |ids: &[&str]| {
+            let content = ids.iter().map(|id| ContentBlock::ToolUse {
+                id: (*id).to_owned(),
+                name: "pay".into(),
+                input: json!({}),
+            });
+            Message { role: Role::Assistant, content: content.collect() }
+        };
+        let mut pending = PendingApproval::new("r", vec![call("c").at(0, 1, 0)]);
+        pending.messages = vec![uses(&["a"]), uses(&["c"])];
+        assert_eq!(pending.check(&by_id), Ok(()));
+        let twice = by_id.clone().approve(&pending.calls[0].approval_id);
+        let ambiguous = Err(ApprovalError::AmbiguousCall { id: "c".into() });
+        assert_eq!(pending.check(&twice), ambiguous);
+        pending.messages[0] = uses(&["c"]);
+        assert_eq!(pending.check(&by_id), ambiguous);
+        pending = PendingApproval::new("r", vec![call("c").at(0, 0, 0), call("c").at(0, 0, 1)]);
+        assert_eq!((pending.check(&by_id), pending.call("c")), (ambiguous, None));
     }
 
     #[test]

@@ -79,6 +79,7 @@ mod agent_tool;
 mod answer_metadata;
 mod answer_route;
 mod approval;
+mod approval_id;
 mod budget;
 mod call_scope;
 pub mod clock;

@@ -125,8 +125,8 @@ async fn decide(
         let question = format!("\nAllow {} {}? (y/n) ", waiting.call.name, waiting.call.input);
         let Some(answer) = terminal.read_line(&question).await? else { return Ok(None) };
         decisions = match answer.trim() {
-            "y" | "yes" => decisions.approve(&waiting.call.id),
-            _ => decisions.deny(&waiting.call.id, "the user said no"),
+            "y" | "yes" => decisions.approve(&waiting.approval_id),
+            _ => decisions.deny(&waiting.approval_id, "the user said no"),
         };
     }
     Ok(Some(decisions))

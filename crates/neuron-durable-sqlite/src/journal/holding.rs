@@ -42,6 +42,11 @@ pub(super) struct Opened {
 }
 
 impl Place {
+    /// Returns the key of the outermost run.
+    pub(crate) fn outermost(&self) -> i64 {
+        self.opened.run
+    }
+
     /// Checks that the run was not opened by another context, cancelled or deleted since this context opened it.
     pub(crate) fn check(&self, transaction: &Transaction<'_>) -> Result<(), Abort<JournalError>> {
         let mut select =

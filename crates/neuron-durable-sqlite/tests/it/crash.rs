@@ -36,6 +36,17 @@ async fn killed_runs_with_effect_keys_pay_once() {
     assert!(tally.boundaries > 20 && tally.unknown_outcomes > 0, "{tally:?}");
 }
 
+/// Several agents of a run pay the same invoice, two of them at the same time. Whatever is killed, it is paid once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_runs_of_several_agents_with_one_effect_key_pay_once() {
+    const TEST: &str = "crash::killed_runs_of_several_agents_with_one_effect_key_pay_once";
+    let scenario = Scenario::team_effect_keys();
+    let plan = CrashPlan { scenario, random_rounds: 100, ..CrashPlan::default() };
+    let tally = crash::check_killed_runs(TEST, plan, somewhere, open).await;
+    println!("{tally:?}");
+    assert!(tally.kills >= 200 || std::env::var_os("KILL_ROUNDS").is_some(), "{tally:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_runs_resume_at_every_boundary_of_nested_agents() {
     const TEST: &str = "crash::killed_runs_resume_at_every_boundary_of_nested_agents";

@@ -21,6 +21,7 @@ mod lock;
 mod loop_detector;
 mod many;
 mod nested_approval;
+mod nested_effects;
 mod nested_retry;
 mod pool;
 mod refused;

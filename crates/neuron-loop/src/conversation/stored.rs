@@ -57,8 +57,8 @@ pub(crate) fn session_parts(
 /// Returns the id of a call that has a decision in `ledger`, but does not wait for this decision in the stored `state`.
 /// Returns `None` if the calls with a decision all wait there.
 pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<String> {
-    let mut decided = ledger.decided_calls().peekable();
-    decided.peek()?;
+    let decided = ledger.decided_calls();
+    decided.first()?;
     let stored = state.custom.get(SESSION_KEY).cloned();
     let stored: Ledger = serde_json::from_value(stored?).ok()?;
     let place = |ledger: &Ledger| {
@@ -73,13 +73,14 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
         question.signature = None;
         question
     };
+    let asked = stored.pending_calls();
     let waits = |decided: &PendingCall| {
         let decided = question(decided);
         // FAULT a decision of another turn fits: without `is_there &&`
         //     (store::pending_approval_of_an_earlier_call_is_rejected)
-        is_there && stored.pending_calls().any(|stored| question(stored) == decided)
+        is_there && asked.iter().any(|stored| question(stored) == decided)
     };
-    decided.find(|pending| !waits(pending)).map(|pending| pending.call.id.clone())
+    decided.into_iter().find(|pending| !waits(pending)).map(|pending| pending.call.id)
 }
 
 impl Conversation {

@@ -1,8 +1,8 @@
 //! The states of the tool calls of one response, and the approval decisions on them.
 
 use neuron_types::{
-    ApprovalDecision, ApprovalDecisions, Message, PendingApproval, PendingCall, StopReason,
-    ToolUseRef,
+    ApprovalDecision, ApprovalDecisions, ApprovalSignature, Message, PendingApproval, PendingCall,
+    StopReason, ToolUseRef,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -161,24 +161,36 @@ impl CallState {
 }
 
 impl Ledger {
-    /// Iterates over the calls that need an approval and have not begun, including calls with a decision.
-    pub(crate) fn pending_calls(&self) -> impl Iterator<Item = &PendingCall> {
-        let states = self.batch().map_or(&[][..], |batch| &batch.calls);
-        states.iter().filter_map(CallState::pending)
+    /// Returns the calls that need an approval and have not begun, including calls with a decision.
+    pub(crate) fn pending_calls(&self) -> Vec<PendingCall> {
+        self.asked().map(|(_, pending)| pending).collect()
     }
 
-    /// Iterates over the calls that have a decision and have not begun.
-    pub(crate) fn decided_calls(&self) -> impl Iterator<Item = &PendingCall> {
-        let states = self.batch().map_or(&[][..], |batch| &batch.calls);
-        states.iter().filter_map(|state| match state {
-            CallState::AwaitingApproval(asked) if asked.decision.is_some() => Some(&asked.pending),
+    /// Returns the calls that have a decision and have not begun.
+    pub(crate) fn decided_calls(&self) -> Vec<PendingCall> {
+        let decided = self.asked().filter(|(asked, _)| asked.decision.is_some());
+        decided.map(|(_, pending)| pending).collect()
+    }
+
+    /// Iterates over the calls that need an approval and have not begun, and their form for others. Only this form has
+    /// the approval id, because the place of the call defines it.
+    fn asked(&self) -> impl Iterator<Item = (&PendingDecision, PendingCall)> {
+        let (number, turn) = (self.tally.run.number, self.tally.run.turn);
+        let states = self.batch().map_or(&[][..], |batch| &batch.calls).iter().enumerate();
+        states.filter_map(move |(position, state)| match state {
+            CallState::AwaitingApproval(asked) => {
+                // FAULT a request for an approval does not name its turn: `turn, position` -> `0, position`
+                // FAULT a request for an approval does not name its position: `turn, position` -> `turn, 0`
+                // FAULT a request for an approval does not name its run: `at(number,` -> `at(0,`
+                Some((&**asked, asked.pending.clone().at(number, turn, position)))
+            }
             _ => None,
         })
     }
 
     /// Returns the state of the waiting run in its stored form. Returns `None` if no call needs an approval.
     pub(crate) fn pending(&self) -> Option<PendingApproval> {
-        let calls: Vec<PendingCall> = self.pending_calls().cloned().collect();
+        let calls = self.pending_calls();
         if calls.is_empty() {
             return None;
         }
@@ -197,9 +209,10 @@ impl Ledger {
 
     /// Records decisions on the pending calls. Replaces earlier decisions that were not carried out.
     pub(crate) fn decide(&mut self, decisions: &ApprovalDecisions) {
-        for asked in self.asked_calls() {
+        let pending = self.pending_calls();
+        for (asked, pending) in self.asked_calls().zip(&pending) {
             // FAULT an approval is not needed to go on: `.cloned()` -> `.cloned().or(Some(ApprovalDecision::Approve))`
-            asked.decision = decisions.get(&asked.pending.call.id).cloned();
+            asked.decision = decisions.of(pending).cloned();
         }
     }
 
@@ -218,9 +231,14 @@ impl Ledger {
         })
     }
 
-    /// Iterates over the calls that have no decision yet, so that the caller can sign them.
-    pub(crate) fn waiting_calls(&mut self) -> impl Iterator<Item = &mut PendingCall> {
-        let waiting = self.asked_calls().filter(|asked| asked.decision.is_none());
-        waiting.map(|asked| &mut asked.pending)
+    /// Signs the calls that have no decision yet.
+    pub(crate) fn sign_waiting(&mut self, sign: impl Fn(&str, &PendingCall) -> ApprovalSignature) {
+        let run_id = self.tally.run.id.clone();
+        let pending = self.pending_calls();
+        for (asked, pending) in self.asked_calls().zip(&pending) {
+            if asked.decision.is_none() {
+                asked.pending.signature = Some(sign(&run_id, pending));
+            }
+        }
     }
 }

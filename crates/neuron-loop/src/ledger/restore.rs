@@ -149,11 +149,13 @@ impl Ledger {
         };
         let state = |id: &str| {
             let waits = pending.calls.iter().find(|waiting| waiting.call.id == id);
-            match waits {
-                Some(waiting) => CallState::AwaitingApproval(Box::new(PendingDecision {
-                    pending: waiting.clone(),
-                    decision: None,
-                })),
+            match waits.cloned() {
+                Some(mut pending) => {
+                    // The place of the call defines the id.
+                    pending.approval_id.clear();
+                    let asked = PendingDecision { pending, decision: None };
+                    CallState::AwaitingApproval(Box::new(asked))
+                }
                 // FAULT a result is lost while the run waits, and its call runs again: `Ended { is_error: false, ran: false
                 //     }` -> `Open`
                 None => CallState::Ended { is_error: false, ran: false },

@@ -121,9 +121,8 @@ pub(super) fn accept(
     // FAULT wrong decisions are carried out: `?` -> `.ok()`
     pending.check(decisions)?;
     for pending in &pending.calls {
-        let decision = decisions.get(&pending.call.id);
         if let (Some(ApprovalDecision::ApproveEdited { input }), Some(tool)) =
-            (decision, parts.definition.tools.get(&pending.call.name))
+            (decisions.of(pending), parts.definition.tools.get(&pending.call.name))
         {
             // FAULT changed arguments are not checked: add `continue;`
             tool.check_input(input).map_err(|error| ApprovalError::InvalidInput {
@@ -146,7 +145,7 @@ fn verify(
     let Some(signer) = &parts.definition.signer else {
         return Ok(());
     };
-    ledger.pending_calls().try_for_each(|pending| {
+    ledger.pending_calls().iter().try_for_each(|pending| {
         let tool = parts.definition.tools.definition(&pending.call.name);
         signer.verify(&ledger.tally().run.id, pending, tool, time)
     })
@@ -157,13 +156,12 @@ pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
     let Some(signer) = &parts.definition.signer else {
         return;
     };
-    let run_id = ledger.tally().run.id.clone();
-    for pending in ledger.waiting_calls() {
+    let engine = parts.durability.map(|engine| || engine.now());
+    let time = engine.as_ref().map(|time| time as &dyn Fn() -> _);
+    ledger.sign_waiting(|run_id, pending| {
         let tool = parts.definition.tools.definition(&pending.call.name);
-        let engine = parts.durability.map(|engine| || engine.now());
-        let time = engine.as_ref().map(|time| time as &dyn Fn() -> _);
-        pending.signature = Some(signer.sign(&run_id, pending, tool, time));
-    }
+        signer.sign(run_id, pending, tool, time)
+    });
 }
 
 /// Returns the id of the run. The first of these ids that exists is used:

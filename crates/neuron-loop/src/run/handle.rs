@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-use neuron_types::{ApprovalDecisions, Message, PendingApproval};
+use neuron_types::{ApprovalDecisions, ApprovalError, Message, PendingApproval};
 use tokio_util::sync::CancellationToken;
 
 use crate::Conversation;
@@ -44,7 +44,7 @@ struct Control {
     is_cancelled: bool,
     /// The cancellation token of the run. Set while the run is driven.
     token: Option<CancellationToken>,
-    /// The pending calls. Set while the run waits for decisions.
+    /// The pending calls without a decision. Set while the run waits for decisions.
     pending: Option<PendingApproval>,
     /// Decisions that the run has not received yet.
     decisions: Option<ApprovalDecisions>,
@@ -75,6 +75,13 @@ impl Drop for Steered {
         // FAULT a run that was dropped takes messages: without the line
         //     (ends::message_is_taken_or_comes_back_however_the_run_ends)
         self.0.close();
+    }
+}
+
+impl Control {
+    /// Ends the wait for decisions. A decision that the run has not received is on a wait that is over.
+    fn stop_waiting(&mut self) {
+        (self.pending, self.decisions) = (None, None);
     }
 }
 
@@ -117,22 +124,49 @@ impl RunHandle {
         }
     }
 
-    /// Returns the pending calls of a run that [waits for an approval](crate::Run::wait_for_approval). Returns `None`
-    /// while the run does not wait.
+    /// Returns the pending calls without a decision of a run that
+    /// [waits for an approval](crate::Run::wait_for_approval). Returns `None` if there are none, or while the run does
+    /// not wait.
     #[must_use]
     pub fn pending(&self) -> Option<PendingApproval> {
         lock(&self.0).pending.clone()
     }
 
-    /// Decides on the pending calls of a run that [waits for an approval](crate::Run::wait_for_approval).
-    pub fn decide(&self, decisions: ApprovalDecisions) {
+    /// Decides on the pending calls of a run that [waits for an approval](crate::Run::wait_for_approval). The run takes
+    /// the decisions when it is polled next, together with those of earlier calls.
+    ///
+    /// The run also checks edited arguments and signatures. If it does not accept them, it logs the reason and waits
+    /// again for decisions on all calls.
+    ///
+    /// # Errors
+    ///
+    /// The [`ApprovalError`] of the first decision that does not fit. Nothing is decided then.
+    ///
+    /// - [`ApprovalError::NothingPending`] if the run does not wait, or all its pending calls are decided.
+    /// - [`ApprovalError::NotPending`] if a decision came too late or a second time, or is on another call.
+    /// - Others as in [`PendingApproval::check`].
+    pub fn decide(&self, decisions: ApprovalDecisions) -> Result<(), ApprovalError> {
         let mut control = lock(&self.0);
-        control.decisions = Some(decisions);
+        let pending = control.pending.as_mut().ok_or(ApprovalError::NothingPending)?;
+        // FAULT a handle accepts any decision: without the line
+        //     (agent::handle_refuses_decisions_that_fit_no_pending_call)
+        pending.check(&decisions)?;
+        // FAULT a handle accepts a second decision on a call: without the line
+        //     (agent::handle_refuses_decisions_that_fit_no_pending_call)
+        pending.calls.retain(|call| decisions.of(call).is_none());
+        if pending.calls.is_empty() {
+            control.pending = None;
+        }
+        control.decisions = Some(match control.decisions.take() {
+            Some(earlier) => earlier.merge(decisions),
+            None => decisions,
+        });
         // FAULT a decision does not wake the run: without the statement
         //     (agent::decision_and_cancellation_wake_a_run_that_waits_for_approval)
         if let Some(waiting) = control.waiting.take() {
             waiting.wake();
         }
+        Ok(())
     }
 
     /// Takes the conversation of an owned run. Returns `None` if the run has not ended, or if the conversation was
@@ -183,11 +217,15 @@ impl RunHandle {
         // Cleared on drop too, because a dropped wait can no longer receive decisions.
         // FAULT a run names its waiting calls for a moment: `let _over` -> `let _`
         //     (agent::waiting_run_continues_with_decisions_from_its_handle)
-        let _over = scopeguard::guard((), |()| lock(&self.0).pending = None);
+        let _over = scopeguard::guard((), |()| lock(&self.0).stop_waiting());
         poll_fn(|cx| {
             let mut control = lock(&self.0);
             match control.decisions.take() {
-                Some(decisions) => Poll::Ready(decisions),
+                Some(decisions) => {
+                    // In one step, so that no decision arrives in between and is lost.
+                    control.pending = None;
+                    Poll::Ready(decisions)
+                }
                 None => {
                     control.waiting = Some(cx.waker().clone());
                     Poll::Pending

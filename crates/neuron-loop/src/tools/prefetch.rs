@@ -82,7 +82,7 @@ impl<'a> Prefetch<'a> {
         let mut work = pin!(work);
         poll_fn(|cx| {
             // FAULT early calls stand still while the answer arrives: without the line
-            //     (early_tools::discarded_early_calls_count)
+            //     (early_tools::pure_tools_start_during_the_stream_with_unchanged_results)
             self.poll(cx);
             work.as_mut().poll(cx)
         })

@@ -8,9 +8,9 @@ use neuron_loop::{Agent, CancelMode, Conversation, LoopError, RunEvent, Start, S
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{Next, tool_middleware_fn};
 use neuron_types::{
-    ApprovalDecisions, CompletionRequest, CompletionResponse, ContentBlock, Message,
-    PermissionDecision, PermissionPolicy, Provider, ProviderError, StopReason, StreamEvent,
-    StreamHandle, ToolCall, ToolContext, ToolEffect,
+    ApprovalDecisions, ApprovalError, CompletionRequest, CompletionResponse, ContentBlock, Message,
+    PendingApproval, PermissionDecision, PermissionPolicy, Provider, ProviderError, StopReason,
+    StreamEvent, StreamHandle, ToolCall, ToolContext, ToolEffect,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -302,14 +302,58 @@ async fn waiting_run_continues_with_decisions_from_its_handle() {
     let mut run = Box::pin(run.into_future());
     assert!(run.as_mut().now_or_never().is_none());
     let pending = handle.pending().unwrap();
-    // Decisions that do not match change nothing.
-    handle.decide(ApprovalDecisions::new().approve("other"));
-    assert!(run.as_mut().now_or_never().is_none());
-    handle.decide(ApprovalDecisions::approve_all(&pending));
+    handle.decide(ApprovalDecisions::approve_all(&pending)).unwrap();
     let (conversation, result) = run.await;
     assert_eq!(result.unwrap().response, "done");
     assert!(handle.pending().is_none());
     assert_eq!(last_results(conversation.messages()), ["c0: a"]);
+}
+
+/// Regression test. The model gives the same id to the calls of both responses. Before the fix, the handle queued the
+/// decision of a second click on the first call, and the run then approved the second call, which nobody had seen.
+#[tokio::test]
+async fn handle_refuses_decisions_that_fit_no_pending_call() {
+    let log = Log::default();
+    let two = calls([json!({ "text": "a" }), json!({ "text": "b" })]);
+    let provider =
+        ScriptedProvider::new([two, calls([json!({ "text": "danger" })]), Reply::text("done")]);
+    let agent = Agent::builder(provider).tools(registry(&log)).permission_policy(Asks).build();
+    let mut run = agent.run_owned(Conversation::new(), "go").wait_for_approval();
+    let handle = run.handle();
+    let early = handle.decide(ApprovalDecisions::new().approve("c0"));
+    assert_eq!(early, Err(ApprovalError::NothingPending));
+    let mut run = Box::pin(run.into_future());
+    assert!(run.as_mut().now_or_never().is_none());
+    let first = handle.pending().unwrap();
+    let click = |pending: &PendingApproval, index: usize| {
+        ApprovalDecisions::new().approve(&pending.calls[index].approval_id).partial()
+    };
+    let refused = |decided: Result<(), ApprovalError>, why: &str| match decided {
+        Err(ApprovalError::NotPending { reason, .. }) => assert_eq!(reason, why),
+        other => panic!("{other:?}"),
+    };
+    let unknown = handle.decide(ApprovalDecisions::new().approve("other"));
+    assert_eq!(unknown, Err(ApprovalError::UnknownCall { id: "other".into() }));
+    // Two people decide on one call each, before the run is polled. A third decision is one too many.
+    handle.decide(click(&first, 0)).unwrap();
+    let again = "it was decided on before, or the run went on without it";
+    refused(handle.decide(click(&first, 0)), again);
+    assert_eq!(handle.pending().unwrap().calls, [first.calls[1].clone()]);
+    handle.decide(click(&first, 1)).unwrap();
+    assert_eq!(handle.decide(click(&first, 1)), Err(ApprovalError::NothingPending));
+
+    assert!(run.as_mut().now_or_never().is_none());
+    let second = handle.pending().unwrap();
+    assert_eq!((&*first.calls[0].call.id, &*second.calls[0].call.id), ("c0", "c0"));
+    refused(handle.decide(click(&first, 0)), again);
+    let by_id = handle.decide(ApprovalDecisions::new().approve("c0"));
+    assert_eq!(by_id, Err(ApprovalError::AmbiguousCall { id: "c0".into() }));
+    assert!(run.as_mut().now_or_never().is_none());
+    assert_eq!(log.count("start"), 2);
+    handle.decide(click(&second, 0)).unwrap();
+    let (_, result) = run.await;
+    assert_eq!(result.unwrap().response, "done");
+    assert_eq!(log.count("start"), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -330,7 +374,7 @@ async fn decision_and_cancellation_wake_a_run_that_waits_for_approval() {
             };
             match is_cancelled {
                 true => handle.cancel(),
-                false => handle.decide(ApprovalDecisions::approve_all(&pending)),
+                false => handle.decide(ApprovalDecisions::approve_all(&pending)).unwrap(),
             }
             let ended = tokio::time::timeout(Duration::from_secs(1), task).await;
             let (_, result) = ended.expect("the run is woken").unwrap();

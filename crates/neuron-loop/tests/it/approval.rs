@@ -308,7 +308,7 @@ async fn dropped_resumed_call_does_not_run_again() {
         ]
     );
     let error = agent.resume(decisions, &ctx).await.unwrap_err();
-    assert!(matches!(error, LoopError::Approval(ApprovalError::UnknownCall { .. })), "{error}");
+    assert!(matches!(error, LoopError::Approval(ApprovalError::NotPending { .. })), "{error}");
     // The call that has not begun can still be decided.
     let decisions = ApprovalDecisions::new().approve("c1");
     assert_eq!(agent.resume(decisions, &ctx).await.unwrap().response, "done");

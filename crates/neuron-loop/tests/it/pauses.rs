@@ -208,6 +208,7 @@ async fn restored_state_with_huge_numbers_does_not_overflow() {
     (pending.turns, pending.requests, pending.tool_calls) = (usize::MAX, usize::MAX, usize::MAX);
     (pending.usage.input_tokens, pending.usage.output_tokens) = (usize::MAX, usize::MAX);
     agent.restore(stored(&pending)).unwrap();
+    let pending = agent.conversation.pending().unwrap();
     agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
     agent.run_text("again", &ctx).await.unwrap();
 }

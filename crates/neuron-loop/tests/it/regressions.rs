@@ -509,7 +509,7 @@ async fn run_left_waiting_can_wait_again() {
     let mut run = pin!(run.into_future());
     assert!(run.as_mut().now_or_never().is_none());
     assert!(handle.pending().is_some());
-    handle.decide(decisions);
+    handle.decide(decisions).unwrap();
     assert_eq!(run.await.unwrap().response, "done");
     assert_eq!(log.count("start c0"), 1);
 }

@@ -370,7 +370,12 @@ async fn pending_approval_of_an_earlier_call_is_rejected() {
         assert!(error.to_string().contains("decided on before"), "{error}");
         assert_eq!((other, log.count("start c0")), (Conversation::new(), 1));
         let mut chat = session.load().await.unwrap();
-        build(vec![Reply::text("done")]).run(&mut chat, first).store(&session).await.unwrap();
+        let last = build(vec![Reply::text("done")]);
+        let error = last.run(&mut chat, first).store(&session).await.unwrap_err();
+        assert!(matches!(error, LoopError::Approval(ApprovalError::NotPending { .. })), "{error}");
+        assert_eq!(log.count("start c0"), 1);
+        let second = ApprovalDecisions::approve_all(&chat.pending().unwrap());
+        last.run(&mut chat, second).store(&session).await.unwrap();
         assert_eq!(log.count("start c0"), 2);
     }
 }

@@ -27,7 +27,10 @@ async fn pending_approval_of_version_1_is_resumed() {
     let pending: PendingApproval = serde_json::from_str(PENDING_1).unwrap();
     let (agent, _, log) = agent([Reply::text("done").usage(usage(5, 1))]);
     let mut chat = Conversation::try_from(pending.clone()).unwrap();
-    assert_eq!(chat.pending().unwrap(), pending);
+    // The ids of that version have no approval id. The model's id is enough.
+    let mut restored = chat.pending().unwrap();
+    restored.calls.iter_mut().for_each(|pending| pending.approval_id.clear());
+    assert_eq!(restored, pending);
     assert_eq!(chat.messages(), pending.messages);
     let result = agent.run(&mut chat, ApprovalDecisions::approve_all(&pending)).await.unwrap();
     // The counters of the run continue.

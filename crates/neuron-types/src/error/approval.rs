@@ -28,6 +28,24 @@ pub enum ApprovalError {
         /// Id of the call to which the decision refers.
         id: String,
     },
+    /// A decision is on a call that does not wait for it. It came too late or a second time, or the call is another one
+    /// now. The decision has no effect.
+    #[error("the decision `{id}` is on no pending call: {reason}")]
+    NotPending {
+        /// The [approval id](crate::PendingCall::approval_id) in the decision.
+        id: String,
+        /// What happened to the call.
+        reason: &'static str,
+    },
+    /// A decision names its call by the id that the model gave to it, and several calls of the conversation have this
+    /// id, or the call has another decision too.
+    #[error(
+        "the decision `{id}` does not name one call: decide by the `approval_id` of the pending call"
+    )]
+    AmbiguousCall {
+        /// The id in the decision.
+        id: String,
+    },
     /// Some pending calls have no decision, and the decisions are not marked as partial.
     #[error("no decision on the pending calls {}", listed(.ids))]
     Undecided {

@@ -500,6 +500,8 @@ pub(crate) enum Decision {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Wrong {
     UnknownCall,
+    /// The same place in the conversation, and other arguments.
+    OtherCall,
     Undecided,
     NotNested,
     InvalidInput,
@@ -508,18 +510,18 @@ pub(crate) enum Wrong {
 impl Answering {
     pub(crate) fn decisions(&self, pending: &[PendingCall]) -> ApprovalDecisions {
         let mut decided = ApprovalDecisions::new();
-        for (PendingCall { call, .. }, decision) in
+        for (PendingCall { approval_id: id, call, .. }, decision) in
             pending.iter().zip(self.decisions.iter().cycle())
         {
             let order = Order::read(&call.input);
             decided = match decision {
-                Decision::Approve => decided.approve(&call.id),
-                Decision::Edit => decided.approve_edited(&call.id, order.edited(order.edits()[0])),
+                Decision::Approve => decided.approve(id),
+                Decision::Edit => decided.approve_edited(id, order.edited(order.edits()[0])),
                 Decision::EditToDenied => {
-                    decided.approve_edited(&call.id, order.edited(order.edits()[1]))
+                    decided.approve_edited(id, order.edited(order.edits()[1]))
                 }
-                Decision::Deny => decided.deny(&call.id, "I said no"),
-                Decision::Supply => decided.supply(&call.id, supplied(&order)),
+                Decision::Deny => decided.deny(id, "I said no"),
+                Decision::Supply => decided.supply(id, supplied(&order)),
                 Decision::Leave => decided.partial(),
             };
         }
@@ -537,20 +539,24 @@ fn supplied(order: &Order) -> ToolOutput {
 
 impl Wrong {
     pub(crate) fn decisions(self, pending: &[PendingCall]) -> ApprovalDecisions {
-        let all = pending
-            .iter()
-            .fold(ApprovalDecisions::new(), |decided, pending| decided.approve(&pending.call.id));
-        let Some(PendingCall { call, .. }) = pending.last() else { return all };
+        let all = pending.iter().fold(ApprovalDecisions::new(), |decided, pending| {
+            decided.approve(&pending.approval_id)
+        });
+        let Some(PendingCall { approval_id: id, .. }) = pending.last() else { return all };
         match self {
             Self::UnknownCall => all.approve("nobody's"),
+            Self::OtherCall => {
+                let (place, digest) = id.rsplit_once('-').expect("an approval id");
+                all.approve(&format!("{place}-{}", digest.chars().rev().collect::<String>()))
+            }
             Self::Undecided => {
                 pending[1..].iter().fold(ApprovalDecisions::new(), |decided, pending| {
-                    decided.deny(&pending.call.id, "")
+                    decided.deny(&pending.approval_id, "")
                 })
             }
-            Self::NotNested => all.nested(&call.id, ApprovalDecisions::new()),
+            Self::NotNested => all.nested(id, ApprovalDecisions::new()),
             Self::InvalidInput => {
-                all.approve_edited(&call.id, json!({ "number": 2_000 + UNFIT - 2_000 % SEVEN }))
+                all.approve_edited(id, json!({ "number": 2_000 + UNFIT - 2_000 % SEVEN }))
             }
         }
     }

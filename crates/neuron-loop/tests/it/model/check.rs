@@ -10,8 +10,8 @@ use std::fmt::Debug;
 
 use neuron_loop::Conversation;
 use neuron_types::{
-    ApprovalDecisions, ContentBlock, Message, PendingApproval, PendingCall, Role, TokenUsage,
-    ToolContext, transcript,
+    ApprovalDecisions, ApprovalError, ContentBlock, Message, PendingApproval, PendingCall, Role,
+    TokenUsage, ToolContext, transcript,
 };
 
 use crate::model::case::*;
@@ -201,6 +201,8 @@ struct Session<'a> {
     keys: Vec<String>,
     /// Number of pauses for an approval so far.
     asked: usize,
+    /// The numbers of the calls that the last decisions were on, and these decisions.
+    decided: (BTreeSet<u64>, ApprovalDecisions),
     /// Set after the future of a step was dropped. The reference model then knows the state of the run only as it was
     /// stored during a wait for approval. A new agent is restored from the stored state before the run continues.
     is_unsure: bool,
@@ -223,6 +225,7 @@ impl<'a> Session<'a> {
             finished: Vec::new(),
             keys: Vec::new(),
             asked: 0,
+            decided: Default::default(),
             is_unsure: false,
             total: Some(TokenUsage::default()),
             seen,
@@ -374,7 +377,7 @@ impl<'a> Session<'a> {
             }
             let all = pending
                 .iter()
-                .fold(ApprovalDecisions::new(), |all, pending| all.approve(&pending.call.id));
+                .fold(ApprovalDecisions::new(), |all, pending| all.approve(&pending.approval_id));
             return Ok(Some(Begin::Decisions(all)));
         };
         self.seen.insert(format!("route: {:?}", answering.route));
@@ -399,7 +402,31 @@ impl<'a> Session<'a> {
             self.seen.insert(format!("wrong decisions: {wrong:?}"));
             self.refused(decisions, &format!("error Approval: approval: {text}")).await?;
         }
-        Ok(Some(Begin::Decisions(answering.decisions(&pending))))
+        self.repeated_decisions_are_refused(&pending).await?;
+        let decisions = answering.decisions(&pending);
+        let decided = pending.iter().filter(|pending| decisions.of(pending).is_some());
+        let numbers = decided.map(|pending| Order::read(&pending.call.input).number);
+        self.decided = (numbers.collect(), decisions.clone());
+        Ok(Some(Begin::Decisions(decisions)))
+    }
+
+    /// Sends the last decisions again, while other calls wait.
+    async fn repeated_decisions_are_refused(&mut self, pending: &[PendingCall]) -> Checked {
+        let (numbers, decisions) = self.decided.clone();
+        let is_decided =
+            |pending: &PendingCall| numbers.contains(&Order::read(&pending.call.input).number);
+        // A run that reached a limit before its decided calls waits for a decision on them again.
+        if numbers.is_empty() || pending.iter().any(is_decided) {
+            return Ok(());
+        }
+        self.seen.insert("decisions: repeated".into());
+        let state = self.memory.state().expect("it waits");
+        match state.check(&decisions) {
+            Err(error @ ApprovalError::NotPending { .. }) => {
+                self.refused(decisions, &format!("error Approval: approval: {error}")).await
+            }
+            other => Err(format!("what comes of repeated decisions: {other:?}")),
+        }
     }
 
     /// Checks that the agent rejects these decisions with `error` and changes nothing.

@@ -282,7 +282,13 @@ impl Generator {
 
     fn answering(&mut self) -> Answering {
         let random = &mut self.random;
-        let wrongs = [Wrong::UnknownCall, Wrong::Undecided, Wrong::NotNested, Wrong::InvalidInput];
+        let wrongs = [
+            Wrong::UnknownCall,
+            Wrong::OtherCall,
+            Wrong::Undecided,
+            Wrong::NotNested,
+            Wrong::InvalidInput,
+        ];
         let count = 1 + random.below(4);
         Answering {
             wrong: random.maybe(40, |random| random.one_of(&wrongs)),

@@ -1134,7 +1134,7 @@ impl Run<'_> {
     ) -> Result<Option<StopReason>, Failure> {
         let waiting = self.memory.waiting.as_ref().expect("a run waits");
         let pending = &waiting.pending;
-        let is_decided = pending.iter().any(|pending| decisions.get(&pending.call.id).is_some());
+        let is_decided = pending.iter().any(|pending| decisions.of(pending).is_some());
         let batch = pending.len();
         // Calls that keep waiting need no room in the limits.
         let room = if is_decided { self.limits_before_tools(batch) } else { Ok(()) };
@@ -1158,7 +1158,7 @@ impl Run<'_> {
                 continue;
             };
             let mut fate = Fate::NotBegun;
-            match decisions.get(&call.id) {
+            match decisions.of(pending) {
                 None => {
                     self.note("approval: left".into());
                     fate = Fate::Held(pending.clone());
@@ -1236,10 +1236,12 @@ impl Run<'_> {
             self.note("approval: nobody is asked after a failure".into());
             fates.iter_mut().filter(|fate| is_held(fate)).for_each(|fate| *fate = Fate::NotBegun);
         }
+        let (run_number, turn) = (self.memory.runs - 1, self.turn);
         let pending: Vec<PendingCall> = fates
             .iter()
-            .filter_map(|fate| match fate {
-                Fate::Held(pending) => Some(pending.clone()),
+            .enumerate()
+            .filter_map(|(position, fate)| match fate {
+                Fate::Held(pending) => Some(pending.clone().at(run_number, turn, position)),
                 _ => None,
             })
             .collect();

@@ -1,0 +1,307 @@
+//! Carries out each effect of an outermost run once, also by agents inside its tool calls ([`Effects`]).
+//!
+//! A call with an effect key claims the effect before it runs. The claim is a row of the outermost run ([`EffectRow`]).
+//! A call whose effect another call has had gets that call's result, which becomes the record of its own step. A replay
+//! therefore needs no claim for a call that has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::{Either, select};
+use neuron_runtime::{effect_of, outcome_unknown};
+use neuron_sqlite::Abort;
+use neuron_sqlite::rusqlite::Connection;
+use neuron_types::{
+    DurableError, KnownEffect, Provider, Start, ToolEffect, ToolError, ToolInvocation, ToolOutput,
+    stored_json,
+};
+use tokio::sync::Notify;
+
+use crate::effect_row::{EffectRow, EffectState, is_inside};
+use crate::journal::{Journal, other};
+use crate::texts::to_json;
+use crate::{JournalError, SqliteDurableContext};
+
+/// What the contexts of an outermost run and of the agents inside it know in common about its effects.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    /// Notified when a call that carried out an effect has ended or stopped.
+    ended: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Calls that stopped before their end, so that they will not end in this process.
+    stopped: BTreeSet<String>,
+    /// The effects that calls have had or may have had, by tool and key.
+    known: BTreeMap<(String, String), Option<ToolOutput>>,
+}
+
+/// A call that wants to carry out an effect.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    tool: String,
+    key: String,
+    /// Names the call, as [`EffectRow::owner`].
+    owner: String,
+    /// Set if the call may carry out the effect a second time.
+    repeats: bool,
+    /// Set if an earlier attempt of the call has begun.
+    has_begun: bool,
+}
+
+/// The answer to a claim.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    /// The call carries out the effect.
+    Granted,
+    /// Another call has had the effect, or may have had it. The call does not run and has this result.
+    Known(ToolOutput),
+    /// An earlier attempt of the call may have had the effect.
+    Unfinished,
+    /// The call `owner` carries out the effect now.
+    Busy { owner: String },
+}
+
+impl Wanted {
+    /// Returns what a call of the step `step` wants. Returns `None` if the call has no effect key. `effect` is the
+    /// effect that was recorded for the step, and `has_begun` is set if an earlier attempt has begun.
+    pub(crate) fn of(
+        invocation: &ToolInvocation,
+        (journal, step): (&Journal, &str),
+        effect: ToolEffect,
+        has_begun: bool,
+    ) -> Option<Self> {
+        Some(Self {
+            tool: invocation.call.name.clone(),
+            key: invocation.effect_key.clone()?,
+            owner: owner(journal, step),
+            repeats: matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent),
+            has_begun,
+        })
+    }
+
+    /// Claims the effect in a transaction. `run` is the key of the outermost run, and `id` the id of the run of the call.
+    pub(crate) fn claim(
+        &self,
+        connection: &Connection,
+        (run, id): (i64, &str),
+    ) -> Result<Claim, Abort<JournalError>> {
+        let found = EffectRow::find(connection, (run, id), (&self.tool, &self.key))?;
+        let is_unfinished = self.has_begun && !self.repeats;
+        let claim = match found {
+            // A journal of an earlier release has begun calls without claims.
+            None if is_unfinished => Claim::Unfinished,
+            Some(EffectRow {
+                owner, state: EffectState::Running | EffectState::Failed, ..
+            }) if owner == self.owner && is_unfinished => Claim::Unfinished,
+            Some(EffectRow { owner, state: EffectState::Running, .. }) if owner != self.owner => {
+                Claim::Busy { owner }
+            }
+            Some(EffectRow { state: EffectState::Done(output), .. }) => {
+                let output = stored_json::read(output.as_bytes()).map_err(|error| {
+                    let reason = format!("the result of its effect {:?}: {error}", self.key);
+                    JournalError::corrupt(id, reason)
+                })?;
+                Claim::Known(output)
+            }
+            Some(EffectRow { state: EffectState::Unknown, .. }) if !self.repeats => {
+                Claim::Known(outcome_unknown(&self.tool))
+            }
+            _ => {
+                self.row(EffectState::Running).store(connection, run)?;
+                Claim::Granted
+            }
+        };
+        Ok(claim)
+    }
+
+    /// Returns the row of the effect with the result of the call.
+    pub(crate) fn ended(
+        &self,
+        result: &Result<ToolOutput, DurableError>,
+    ) -> Result<EffectRow, DurableError> {
+        Ok(self.row(match self.known(result) {
+            None => EffectState::Failed,
+            Some(KnownEffect { output: None, .. }) => EffectState::Unknown,
+            Some(KnownEffect { output: Some(output), .. }) => {
+                EffectState::Done(to_json("the result of an effect", &output)?)
+            }
+        }))
+    }
+
+    fn known(&self, result: &Result<ToolOutput, DurableError>) -> Option<KnownEffect> {
+        let (tool, key) = (self.tool.clone(), self.key.clone());
+        effect_of(&tool, result).map(|output| KnownEffect { tool, key, output })
+    }
+
+    fn row(&self, state: EffectState) -> EffectRow {
+        let (tool, key) = (self.tool.clone(), self.key.clone());
+        EffectRow { tool, key, owner: self.owner.clone(), state }
+    }
+}
+
+/// Returns the name of a call in [`EffectRow::owner`]. It begins with the names of the calls around it.
+pub(crate) fn owner(journal: &Journal, step: &str) -> String {
+    format!("{}/{step}", journal.place().id)
+}
+
+/// A call that carries out an effect. If it is dropped before [`ended`](Self::ended), calls that wait for it fail.
+#[derive(Debug)]
+pub(crate) struct Carrier {
+    effects: Arc<Effects>,
+    pub(crate) wanted: Wanted,
+    has_ended: bool,
+}
+
+impl Carrier {
+    fn new(effects: &Arc<Effects>, wanted: Wanted) -> Self {
+        effects.state().stopped.remove(&wanted.owner);
+        Self { effects: effects.clone(), wanted, has_ended: false }
+    }
+
+    /// Wakes the calls that wait for the effect. Its row is stored.
+    pub(crate) fn ended(mut self, result: &Result<ToolOutput, DurableError>) {
+        self.has_ended = true;
+        if let Some(effect) = self.wanted.known(result) {
+            self.effects.state().add(effect);
+        }
+        self.effects.ended.notify_waiters();
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.effects.state().stopped.insert(self.wanted.owner.clone());
+            self.effects.ended.notify_waiters();
+        }
+    }
+}
+
+/// What becomes of a call with an effect key.
+pub(crate) enum Claimed {
+    /// The call runs.
+    Runs(Carrier),
+    /// The call does not run and has this result. An earlier attempt of the call may have carried out the effect, if
+    /// there is a carrier.
+    Ends(Result<ToolOutput, DurableError>, Option<Carrier>),
+}
+
+impl Effects {
+    /// Returns the effects that calls have had or may have had.
+    pub(crate) fn known(&self) -> Vec<KnownEffect> {
+        let state = self.state();
+        let known = state.known.iter().map(|((tool, key), output)| {
+            let (tool, key) = (tool.clone(), key.clone());
+            KnownEffect { tool, key, output: output.clone() }
+        });
+        known.collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn add(&mut self, effect: KnownEffect) {
+        self.known.insert((effect.tool, effect.key), effect.output);
+    }
+}
+
+impl<P: Provider> SqliteDurableContext<P> {
+    /// Stores the effects in `start` that the run does not know yet, and reads all effects of the run.
+    pub(crate) async fn restart_effects(&self, start: &Start) -> Result<(), DurableError> {
+        let carried = match start {
+            Start::Snapshot(snapshot) => &*snapshot.effects,
+            Start::Resume { pending, .. } => &*pending.effects,
+            _ => &[],
+        };
+        let mut rows = Vec::new();
+        for KnownEffect { tool, key, output } in carried.iter().cloned() {
+            let state = match output {
+                Some(output) => EffectState::Done(to_json("the result of an effect", &output)?),
+                None => EffectState::Unknown,
+            };
+            rows.push(EffectRow { tool, key, owner: String::new(), state });
+        }
+        let stored = self.journal().write(move |transaction, place| {
+            let run = (place.outermost(), &*place.id);
+            for row in rows {
+                if EffectRow::find(transaction, run, (&row.tool, &row.key))?.is_none() {
+                    row.store(transaction, run.0)?;
+                }
+            }
+            EffectRow::all(transaction, run)
+        });
+        let stored = stored.await?;
+        let mut state = self.shared_effects().state();
+        *state = State::default();
+        for EffectRow { tool, key, state: effect, .. } in stored {
+            let output = match effect {
+                EffectState::Done(output) => stored_json::read(output.as_bytes()).ok(),
+                EffectState::Unknown => None,
+                EffectState::Running | EffectState::Failed => continue,
+            };
+            state.add(KnownEffect { tool, key, output });
+        }
+        Ok(())
+    }
+
+    /// Claims an effect before its call runs. If another call carries out the effect, waits until it has ended.
+    pub(crate) async fn claim(
+        &self,
+        wanted: Wanted,
+        invocation: &ToolInvocation,
+    ) -> Result<Claimed, DurableError> {
+        let effects = self.shared_effects();
+        loop {
+            let mut ended = pin!(effects.ended.notified());
+            ended.as_mut().enable();
+            let asked = wanted.clone();
+            let claim = self
+                .journal()
+                .write(move |transaction, place| {
+                    asked.claim(transaction, (place.outermost(), &place.id))
+                })
+                .await?;
+            let busy = match claim {
+                Claim::Granted => {
+                    if !wanted.repeats {
+                        // Without the claim, a call that must not run twice would run again.
+                        self.journal()
+                            .database()
+                            .sync_witness()
+                            .await
+                            .map_err(JournalError::from)?;
+                    }
+                    return Ok(Claimed::Runs(Carrier::new(effects, wanted)));
+                }
+                Claim::Known(output) => return Ok(Claimed::Ends(Ok(output), None)),
+                Claim::Unfinished => {
+                    let output = self.unknown_outcome().of_call(&wanted.tool)?;
+                    return Ok(Claimed::Ends(Ok(output), Some(Carrier::new(effects, wanted))));
+                }
+                Claim::Busy { owner } => owner,
+            };
+            if is_inside(&wanted.owner, &busy) {
+                let text = "a call around this one carries out the same effect";
+                let error = ToolError::ExecutionFailed(text.into());
+                return Ok(Claimed::Ends(Err(DurableError::Tool(error)), None));
+            }
+            if effects.state().stopped.contains(&busy) {
+                return Err(other(format!(
+                    "the call {busy:?}, which carries out the effect {:?} of `{}`, stopped before its end",
+                    wanted.key, wanted.tool
+                )));
+            }
+            let cancelled = pin!(invocation.ctx.cancellation_token.cancelled());
+            if let Either::Right(_) = select(ended, cancelled).await {
+                return Err(DurableError::Tool(ToolError::Cancelled));
+            }
+        }
+    }
+}
