@@ -1,7 +1,11 @@
 //! Runs the tool calls of a batch as invocations, with the same requests on every replay ([`Batch`]).
 
-use neuron_runtime::{StepRecord, ToolRequest, check_tool_call, recorded_digest};
-use neuron_types::{ActivityOptions, DurableError, ToolInvocation, ToolOutput, stored_json};
+use neuron_runtime::{
+    EffectScope, StepRecord, ToolRequest, check_tool_call, effect_of, recorded_digest,
+};
+use neuron_types::{
+    ActivityOptions, DurableError, ToolEffect, ToolError, ToolInvocation, ToolOutput, stored_json,
+};
 use restate_sdk::context::{ContextClient, RequestTarget};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -48,6 +52,8 @@ pub(crate) struct Batch<'s> {
     /// Names of the environment variables that are passed to the tools.
     pub(crate) environment: &'s [String],
     pub(crate) options: ActivityOptions,
+    /// The scope of the effect keys of the calls.
+    pub(crate) scope: &'s EffectScope,
     /// The tool calls that run in this process, to cancel them with the run.
     pub(crate) running: &'s RunningTools,
 }
@@ -55,6 +61,9 @@ pub(crate) struct Batch<'s> {
 impl Batch<'_> {
     /// Runs each call as a separate invocation. The invocations run concurrently. They are started, and their results
     /// are returned, in call order.
+    ///
+    /// Calls of one outermost run with the same effect key have the same idempotency key for Restate, so they share one
+    /// invocation. If it had no effect, each other call tries the next invocation with this key.
     pub(crate) async fn run(
         self,
         journal: &Journal<'_, '_>,
@@ -66,28 +75,75 @@ impl Batch<'_> {
         };
         let keys: Vec<String> =
             requests.iter().map(|(_, request)| request.idempotency_key.clone()).collect();
-        let begin = |(handler, request): (&str, ToolRequest)| {
+        let begin = |handler: &str, request: ToolRequest, effect: Option<String>| {
             journal.count(1);
             let target = RequestTarget::service(self.service, handler);
             let request = journal.context().request::<_, Written>(target, Stored(request));
-            request.call()
-        };
-        let calls: Vec<_> = requests.into_iter().map(begin).collect();
-        let mut results = Vec::with_capacity(calls.len());
-        for (call, invocation) in calls.into_iter().zip(&invocations) {
-            // A cancelled run does not wait for calls that are still running.
-            let result = match journal.check() {
-                Ok(()) => call.await.map_err(|error| journal.failed(&error)),
-                Err(cancelled) => Err(cancelled),
-            };
-            if let Err(DurableError::Cancelled) = result {
-                keys.iter().for_each(|key| self.running.cancel(key));
+            match effect {
+                Some(effect) => request.idempotency_key(effect).call(),
+                None => request.call(),
             }
-            results.push(result.and_then(|Written(json)| {
-                let record = journal.compared(StepRecord::<ToolOutput>::from_json(&json))?;
+        };
+        let mut calls = Vec::with_capacity(requests.len());
+        for ((handler, request), invocation) in requests.into_iter().zip(&invocations) {
+            // A request without a scope comes from the journal of an earlier release.
+            let scope = request.effect_scope.as_ref();
+            let effect = scope.and_then(|_| self.scope.effect(invocation));
+            // Only a call with an effect may need its request again.
+            let again = effect.as_ref().map(|_| request.clone());
+            let is_carried =
+                effect.as_ref().is_some_and(|effect| self.scope.carried.contains(effect));
+            let call = (!is_carried).then(|| begin(handler, request, effect.clone()));
+            calls.push((call, handler, again.zip(effect)));
+        }
+        let mut results = Vec::with_capacity(calls.len());
+        for ((call, handler, shared), invocation) in calls.into_iter().zip(&invocations) {
+            let Some(mut call) = call else {
+                let text = "a call around this one carries out the same effect";
+                results.push(Err(DurableError::Tool(ToolError::ExecutionFailed(text.into()))));
+                continue;
+            };
+            let mut attempt = 0;
+            let result = loop {
+                // A cancelled run does not wait for calls that are still running.
+                let result = match journal.check() {
+                    Ok(()) => call.await.map_err(|error| journal.failed(&error)),
+                    Err(cancelled) => Err(cancelled),
+                };
+                if let Err(DurableError::Cancelled) = result {
+                    keys.iter().for_each(|key| self.running.cancel(key));
+                }
+                let record = result.and_then(|Written(json)| {
+                    journal.compared(StepRecord::<ToolOutput>::from_json(&json))
+                });
+                let record = match record {
+                    Ok(record) => record,
+                    Err(error) => break Err(error),
+                };
                 journal.note(record.at);
-                journal.compared(record.into_tool(&invocation.ctx.usage))
-            }));
+                let is_foreign = |request: &ToolRequest| {
+                    record.call.as_ref().is_some_and(|call| *call != request.call_id())
+                };
+                let Some((request, effect)) =
+                    shared.as_ref().filter(|(request, _)| is_foreign(request))
+                else {
+                    break journal.compared(record.into_tool(&invocation.ctx.usage));
+                };
+                // The result of another call, which has counted its tokens itself.
+                let result = journal.compared(record.into_tool_uncounted());
+                let repeats =
+                    matches!(invocation.effect, ToolEffect::Pure | ToolEffect::Idempotent);
+                match effect_of(&invocation.call.name, &result) {
+                    Some(Some(_)) => break result,
+                    Some(None) if !repeats => break result,
+                    _ => {
+                        attempt += 1;
+                        let effect = format!("{effect}/{attempt}");
+                        call = begin(handler, request.clone(), Some(effect));
+                    }
+                }
+            };
+            results.push(result);
         }
         results
     }
@@ -103,6 +159,11 @@ impl Batch<'_> {
                 let (digest, options) = (recorded_digest(invocation)?, self.options.clone());
                 let mut request = ToolRequest::new(invocation, options, self.environment);
                 request.call.input = Value::Null;
+                let effect = self.scope.effect(invocation);
+                request.effect_scope = match invocation.is_agent {
+                    true => Some(self.scope.inside(effect)),
+                    false => effect.map(|_| self.scope.clone()),
+                };
                 Ok(PlannedCall { digest, request, is_agent: invocation.is_agent })
             };
             let calls: Result<_, DurableError> = invocations.iter().map(planned).collect();

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
-use neuron_runtime::{EffectKeys, LocalDurableContext, RequestLog, StepRecord, execute_as_batch};
+use neuron_runtime::{
+    EffectKeys, EffectScope, LocalDurableContext, RequestLog, StepRecord, execute_as_batch,
+};
 use neuron_types::{
     ActivityOptions, AgentResult, AgentTool, ApprovalDecisions, BoxedProvider, CompletionRequest,
     CompletionResponse, DeltaSink, DurableContext, DurableError, KnownEffect, LoopError,
@@ -52,6 +54,8 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     continuation: Continuation<'ctx>,
     requests: RequestLog,
     pub(crate) effects: Arc<EffectKeys>,
+    /// The scope of the effect keys, which agents inside tool calls share.
+    pub(crate) scope: EffectScope,
     /// Set if the run belongs to an agent inside a tool call.
     pub(crate) is_nested: bool,
     /// Number of model calls in this invocation, for the names of their steps.
@@ -106,6 +110,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
             continuation: Continuation::default(),
             requests: RequestLog::new(host.options.changed_agent),
             effects: Arc::default(),
+            scope: EffectScope::default(),
             is_nested,
             llm_calls: AtomicUsize::new(0),
             batches: AtomicUsize::new(0),
@@ -130,6 +135,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
             continuation: self.continuation,
             requests: self.requests,
             effects: self.effects,
+            scope: self.scope,
             is_nested: self.is_nested,
             llm_calls: self.llm_calls,
             batches: self.batches,
@@ -271,6 +277,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
                 service: &self.service,
                 environment: &self.options.environment,
                 options,
+                scope: &self.scope,
                 running: &self.running,
             };
             together.run(&self.journal, batch).await

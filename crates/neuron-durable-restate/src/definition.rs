@@ -5,6 +5,7 @@
 //! module builds the definitions itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuron_types::Provider;
 use restate_sdk::context::{Context, ObjectContext, SharedObjectContext};
@@ -24,6 +25,10 @@ pub(crate) const RUN: &str = "run";
 /// Name of the handler that sends a signal to a run.
 pub(crate) const SIGNAL: &str = "signal";
 
+/// Time for which Restate keeps the result of a tool call with an effect key for other calls of the run, 90 days. A run
+/// that takes longer may repeat an effect that an agent inside another call has had before.
+const EFFECT_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
+
 /// Returns the definition of the agent's service. Returns `None` if Restate does not accept the name.
 pub(crate) fn service<P: Provider + 'static>(host: Arc<Host<P>>) -> Option<ServiceDefinition> {
     let described = discovery::Service {
@@ -39,10 +44,11 @@ pub(crate) fn service<P: Provider + 'static>(host: Arc<Host<P>>) -> Option<Servi
     ];
     let described = discovery::Service { handlers: handlers.into(), ..described };
     let private = || HandlerOptions::new().ingress_private(true);
+    let of_call = || private().idempotency_retention(EFFECT_RETENTION);
     let options = timeouts(&host.options)
         .handler(continuation::HANDLER, private())
-        .handler(batch::TOOL, private())
-        .handler(batch::AGENT, private());
+        .handler(batch::TOOL, of_call())
+        .handler(batch::AGENT, of_call());
     Some(service_definition(Agent(host), described).options(options))
 }
 

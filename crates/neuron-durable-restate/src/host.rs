@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use neuron_runtime::{LocalDurableContext, StepRecord, ToolRequest};
+use neuron_runtime::{EffectScope, LocalDurableContext, StepRecord, ToolRequest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     Durability, DurableAgent, DurableContext, DurableError, Provider, Start, ToolContext, ToolDyn,
@@ -85,12 +85,13 @@ impl<P: Provider> Host<P> {
         beginning: Beginning,
         start: Start,
     ) -> HandlerResult<Stored<RunOutcome>> {
-        let context = match RestateDurableContext::open(ctx, self, beginning).await {
+        let mut context = match RestateDurableContext::open(ctx, self, beginning).await {
             Ok(context) => context,
             Err(DurableError::Cancelled) => return Err(failure::cancelled().into()),
             Err(error) => return Err(error.to_string().into()),
         };
         context.effects.restart(&start);
+        context.scope = EffectScope::starting(&start, &context.run_id);
         let run_id = context.run_id.clone();
         let (fate, continuation) = (context.journal.fate(), context.continuation());
         let (register, clock) = (context.journal.register().cloned(), context.journal.clock());
@@ -204,12 +205,17 @@ impl<P: Provider> Host<P> {
             return Err(text.into());
         };
         let opened = RestateDurableContext::open(&ctx, self, Beginning::Nested).await;
-        let context = match opened {
+        let mut context = match opened {
             Ok(context) => context.nested(agent),
             Err(DurableError::Cancelled) => return Err(failure::call_cancelled().into()),
             Err(error) => return Err(error.to_string().into()),
         };
         context.effects.restart_call(&tool_ctx);
+        context.scope = match &request.effect_scope {
+            Some(scope) => scope.clone(),
+            // An earlier release began the call.
+            None => EffectScope::new(&*context.run_id),
+        };
         let fate = context.journal.fate();
         let run = tools.call(&request.call, &tool_ctx, Some(Durability::new(context)));
         let Ok(result) = AssertUnwindSafe(run).catch_unwind().await else {
@@ -264,6 +270,8 @@ impl<P: Provider> Host<P> {
     ) -> Result<Vec<u8>, DurableError> {
         let (tool, limit) = (&request.call.name, self.options.most_of_a_record());
         let now = chrono::Utc::now();
-        StepRecord::of_tool(result, meter.total(), now).to_json_within(tool, limit)
+        let mut record = StepRecord::of_tool(result, meter.total(), now);
+        record.call = request.effect_scope.as_ref().map(|_| request.call_id());
+        record.to_json_within(tool, limit)
     }
 }

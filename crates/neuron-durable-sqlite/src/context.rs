@@ -369,7 +369,10 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
     }
 
     fn known_effects(&self) -> Vec<KnownEffect> {
-        self.shared.shared_effects.known()
+        match self.journal().is_nested() {
+            true => self.shared.effects.to_stored(),
+            false => self.shared.shared_effects.known_with(self.shared.effects.to_stored()),
+        }
     }
 
     /// Waits for `duration`. If the wait cannot be stored, the next step returns the error, because this method cannot

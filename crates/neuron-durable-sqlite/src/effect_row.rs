@@ -74,18 +74,21 @@ impl EffectRow {
     }
 
     /// Sets the effects to unknown that calls inside the call `owner` have begun and not ended, because no such call
-    /// can end any more.
+    /// can end any more. Returns these effects.
     pub(crate) fn end_inside(
         connection: &Connection,
         (run, id): (i64, &str),
         owner: &str,
-    ) -> Result<()> {
-        for effect in Self::all(connection, (run, id))? {
-            if effect.state == EffectState::Running && is_inside(&effect.owner, owner) {
-                Self { state: EffectState::Unknown, ..effect }.store(connection, run)?;
-            }
+    ) -> Result<Vec<Self>> {
+        let mut ended = Self::all(connection, (run, id))?;
+        ended.retain(|effect| {
+            effect.state == EffectState::Running && is_inside(&effect.owner, owner)
+        });
+        for effect in &mut ended {
+            effect.state = EffectState::Unknown;
+            effect.store(connection, run)?;
         }
-        Ok(())
+        Ok(ended)
     }
 
     fn read(row: &Row<'_>, (run, id): (i64, &str)) -> Result<Self> {

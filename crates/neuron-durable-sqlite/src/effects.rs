@@ -19,7 +19,7 @@ use neuron_types::{
 use tokio::sync::Notify;
 
 use crate::effect_row::{EffectRow, EffectState, is_inside};
-use crate::journal::{Journal, other};
+use crate::journal::Journal;
 use crate::texts::to_json;
 use crate::{JournalError, SqliteDurableContext};
 
@@ -50,6 +50,8 @@ pub(crate) struct Wanted {
     repeats: bool,
     /// Set if an earlier attempt of the call has begun.
     has_begun: bool,
+    /// A call that carried out the effect and stopped before its end. Its outcome is unknown.
+    stopped: Option<String>,
 }
 
 /// The answer to a claim.
@@ -59,7 +61,7 @@ pub(crate) enum Claim {
     Granted,
     /// Another call has had the effect, or may have had it. The call does not run and has this result.
     Known(ToolOutput),
-    /// An earlier attempt of the call may have had the effect.
+    /// An earlier attempt of the call, or a call that stopped before its end, may have had the effect.
     Unfinished,
     /// The call `owner` carries out the effect now.
     Busy { owner: String },
@@ -80,6 +82,7 @@ impl Wanted {
             owner: owner(journal, step),
             repeats: matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent),
             has_begun,
+            stopped: None,
         })
     }
 
@@ -97,8 +100,15 @@ impl Wanted {
             Some(EffectRow {
                 owner, state: EffectState::Running | EffectState::Failed, ..
             }) if owner == self.owner && is_unfinished => Claim::Unfinished,
-            Some(EffectRow { owner, state: EffectState::Running, .. }) if owner != self.owner => {
+            Some(EffectRow { owner, state: EffectState::Running, .. })
+                if owner != self.owner && self.stopped.as_ref() != Some(&owner) =>
+            {
                 Claim::Busy { owner }
+            }
+            Some(EffectRow { owner, state: EffectState::Running, .. })
+                if owner != self.owner && !self.repeats =>
+            {
+                Claim::Unfinished
             }
             Some(EffectRow { state: EffectState::Done(output), .. }) => {
                 let output = stored_json::read(output.as_bytes()).map_err(|error| {
@@ -148,7 +158,8 @@ pub(crate) fn owner(journal: &Journal, step: &str) -> String {
     format!("{}/{step}", journal.place().id)
 }
 
-/// A call that carries out an effect. If it is dropped before [`ended`](Self::ended), calls that wait for it fail.
+/// A call that may carry out an effect. If it is dropped before [`ended`](Self::ended), the outcome is unknown to the
+/// calls that wait for it.
 #[derive(Debug)]
 pub(crate) struct Carrier {
     effects: Arc<Effects>,
@@ -157,7 +168,7 @@ pub(crate) struct Carrier {
 }
 
 impl Carrier {
-    fn new(effects: &Arc<Effects>, wanted: Wanted) -> Self {
+    pub(crate) fn new(effects: &Arc<Effects>, wanted: Wanted) -> Self {
         effects.state().stopped.remove(&wanted.owner);
         Self { effects: effects.clone(), wanted, has_ended: false }
     }
@@ -175,9 +186,26 @@ impl Carrier {
 impl Drop for Carrier {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.effects.state().stopped.insert(self.wanted.owner.clone());
-            self.effects.ended.notify_waiters();
+            self.effects.stop(self.wanted.owner.clone());
         }
+    }
+}
+
+/// A call of an agent. When it is dropped, the calls inside it have ended or stopped.
+pub(crate) struct Inside {
+    effects: Arc<Effects>,
+    owner: String,
+}
+
+impl Inside {
+    pub(crate) fn new(effects: &Arc<Effects>, owner: String) -> Self {
+        Self { effects: effects.clone(), owner }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.effects.stop(std::mem::take(&mut self.owner));
     }
 }
 
@@ -191,14 +219,36 @@ pub(crate) enum Claimed {
 }
 
 impl Effects {
-    /// Returns the effects that calls have had or may have had.
-    pub(crate) fn known(&self) -> Vec<KnownEffect> {
+    /// Returns the effects that calls have had or may have had. `own` are those of the outermost agent itself.
+    pub(crate) fn known_with(&self, own: Vec<KnownEffect>) -> Vec<KnownEffect> {
+        let entry = |effect: KnownEffect| ((effect.tool, effect.key), effect.output);
+        let mut all: BTreeMap<_, _> = own.into_iter().map(entry).collect();
+        all.extend(self.state().known.clone());
+        let effect = |((tool, key), output)| KnownEffect { tool, key, output };
+        all.into_iter().map(effect).collect()
+    }
+
+    /// Records effects whose outcome has become unknown, and wakes the calls that wait for them.
+    pub(crate) fn end_unknown(&self, ended: Vec<EffectRow>) {
+        if ended.is_empty() {
+            return;
+        }
+        for EffectRow { tool, key, .. } in ended {
+            self.state().add(KnownEffect { tool, key, output: None });
+        }
+        self.ended.notify_waiters();
+    }
+
+    /// Records that a call and the calls inside it do not end in this process any more.
+    fn stop(&self, owner: String) {
+        self.state().stopped.insert(owner);
+        self.ended.notify_waiters();
+    }
+
+    /// Returns `true` if this call or a call around it stopped before its end.
+    fn has_stopped(&self, owner: &str) -> bool {
         let state = self.state();
-        let known = state.known.iter().map(|((tool, key), output)| {
-            let (tool, key) = (tool.clone(), key.clone());
-            KnownEffect { tool, key, output: output.clone() }
-        });
-        known.collect()
+        state.stopped.iter().any(|stopped| owner == stopped || is_inside(owner, stopped))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -254,14 +304,14 @@ impl<P: Provider> SqliteDurableContext<P> {
     /// Claims an effect before its call runs. If another call carries out the effect, waits until it has ended.
     pub(crate) async fn claim(
         &self,
-        wanted: Wanted,
+        mut carrier: Carrier,
         invocation: &ToolInvocation,
     ) -> Result<Claimed, DurableError> {
         let effects = self.shared_effects();
         loop {
             let mut ended = pin!(effects.ended.notified());
             ended.as_mut().enable();
-            let asked = wanted.clone();
+            let asked = carrier.wanted.clone();
             let claim = self
                 .journal()
                 .write(move |transaction, place| {
@@ -270,7 +320,7 @@ impl<P: Provider> SqliteDurableContext<P> {
                 .await?;
             let busy = match claim {
                 Claim::Granted => {
-                    if !wanted.repeats {
+                    if !carrier.wanted.repeats {
                         // Without the claim, a call that must not run twice would run again.
                         self.journal()
                             .database()
@@ -278,25 +328,27 @@ impl<P: Provider> SqliteDurableContext<P> {
                             .await
                             .map_err(JournalError::from)?;
                     }
-                    return Ok(Claimed::Runs(Carrier::new(effects, wanted)));
+                    return Ok(Claimed::Runs(carrier));
                 }
-                Claim::Known(output) => return Ok(Claimed::Ends(Ok(output), None)),
+                Claim::Known(output) => {
+                    carrier.has_ended = true;
+                    return Ok(Claimed::Ends(Ok(output), None));
+                }
                 Claim::Unfinished => {
-                    let output = self.unknown_outcome().of_call(&wanted.tool)?;
-                    return Ok(Claimed::Ends(Ok(output), Some(Carrier::new(effects, wanted))));
+                    let output = self.unknown_outcome().of_call(&carrier.wanted.tool)?;
+                    return Ok(Claimed::Ends(Ok(output), Some(carrier)));
                 }
                 Claim::Busy { owner } => owner,
             };
-            if is_inside(&wanted.owner, &busy) {
+            if is_inside(&carrier.wanted.owner, &busy) {
+                carrier.has_ended = true;
                 let text = "a call around this one carries out the same effect";
                 let error = ToolError::ExecutionFailed(text.into());
                 return Ok(Claimed::Ends(Err(DurableError::Tool(error)), None));
             }
-            if effects.state().stopped.contains(&busy) {
-                return Err(other(format!(
-                    "the call {busy:?}, which carries out the effect {:?} of `{}`, stopped before its end",
-                    wanted.key, wanted.tool
-                )));
+            if effects.has_stopped(&busy) {
+                carrier.wanted.stopped = Some(busy);
+                continue;
             }
             let cancelled = pin!(invocation.ctx.cancellation_token.cancelled());
             if let Either::Right(_) = select(ended, cancelled).await {

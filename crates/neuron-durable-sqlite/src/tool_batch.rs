@@ -12,7 +12,7 @@ use neuron_types::{
 };
 
 use crate::effect_row::EffectRow;
-use crate::effects::{Carrier, Claimed, Wanted, owner};
+use crate::effects::{Carrier, Claimed, Inside, Wanted, owner};
 use crate::journal::{Kind, Place, Turn, other};
 use crate::model_step::read;
 use crate::step_row::{StepRow, time};
@@ -26,7 +26,7 @@ struct Call {
     /// The tool, if it is an agent. `None` for any other tool.
     agent: Option<Arc<dyn ToolDyn>>,
     /// The effect that the call wants to carry out. `None` if the call has no effect key or has ended.
-    wanted: Option<Wanted>,
+    carrier: Option<Carrier>,
 }
 
 /// The row of a tool call that is written to the journal before the call runs. `Insert` adds the row of a new call.
@@ -75,7 +75,10 @@ impl<P: Provider> SqliteDurableContext<P> {
         let (calls, intents) = self.prepare(&turn, batch)?;
         if !intents.is_empty() {
             let is_once = intents.iter().any(Intent::is_at_most_once);
-            let wanted: Vec<Wanted> = calls.iter().filter_map(|call| call.wanted.clone()).collect();
+            let wanted: Vec<Wanted> = calls
+                .iter()
+                .filter_map(|call| Some(call.carrier.as_ref()?.wanted.clone()))
+                .collect();
             let write = move |transaction: &Transaction<'_>, place: &Place| {
                 intents.iter().try_for_each(|intent| match intent {
                     Intent::Insert(step) => step.insert(transaction, place.run),
@@ -140,9 +143,9 @@ impl<P: Provider> SqliteDurableContext<P> {
                 step.effect = Some(effect);
                 step.idempotency_key = Some(invocation.ctx.idempotency_key.clone());
                 let at = (self.journal(), &*step.key);
-                let wanted = Wanted::of(&invocation, at, effect, false);
+                let carrier = self.carrier(Wanted::of(&invocation, at, effect, false));
                 intents.push(Intent::Insert(step.clone()));
-                calls.push(Call { invocation, step, agent, wanted });
+                calls.push(Call { invocation, step, agent, carrier });
                 continue;
             };
             let recorded = (
@@ -150,21 +153,25 @@ impl<P: Provider> SqliteDurableContext<P> {
                 step.digest.as_deref().unwrap_or_default(),
             );
             check_tool_call(&step.key, recorded, &invocation)?;
-            let mut wanted = None;
+            let mut carrier = None;
             if step.record.is_none() {
                 let effect = step.effect.unwrap_or_default().more_careful(effect);
                 let at = (self.journal(), &*step.key);
-                wanted = Wanted::of(&invocation, at, effect, true);
+                carrier = self.carrier(Wanted::of(&invocation, at, effect, true));
                 // The claim tells whether a call with an effect key has run.
-                let repeats = if wanted.is_some() { ToolEffect::Idempotent } else { effect };
+                let repeats = if carrier.is_some() { ToolEffect::Idempotent } else { effect };
                 step = StepRow { effect: Some(effect), ..self.begin_again(step, repeats, now)? };
                 // Every attempt has the same key.
                 invocation.ctx.idempotency_key = step.idempotency_key.clone().unwrap_or_default();
                 intents.push(Intent::Update(step.clone()));
             }
-            calls.push(Call { invocation, step, agent, wanted });
+            calls.push(Call { invocation, step, agent, carrier });
         }
         Ok((calls, intents))
+    }
+
+    fn carrier(&self, wanted: Option<Wanted>) -> Option<Carrier> {
+        wanted.map(|wanted| Carrier::new(self.shared_effects(), wanted))
     }
 
     /// Prepares another attempt of a call that began and did not end. If the call must not run twice, it gets the
@@ -194,7 +201,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         call: Call,
         options: ActivityOptions,
     ) -> (Result<ToolOutput, DurableError>, Option<i64>) {
-        let Call { mut invocation, step, agent, wanted } = call;
+        let Call { mut invocation, step, agent, carrier } = call;
         let budget = invocation.ctx.extensions.get::<Budget>().cloned();
         if let Some(at) = step.ended_at {
             let output = read(&step).and_then(|record: StepRecord<ToolOutput>| {
@@ -210,8 +217,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         if let Some(budget) = budget {
             invocation.ctx.extensions.insert(budget.part(UsageLimits::default()));
         }
-        let claimed = match wanted {
-            Some(wanted) => Some(self.claim(wanted, &invocation).await),
+        let claimed = match carrier {
+            Some(carrier) => Some(self.claim(carrier, &invocation).await),
             None => None,
         };
         let ran = match claimed.transpose() {
@@ -269,6 +276,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         carrier: Option<Carrier>,
     ) -> Result<(StepRecord<ToolOutput>, i64), DurableError> {
         let ToolInvocation { call, ctx, scope, .. } = invocation;
+        let inside = Inside::new(self.shared_effects(), owner(self.journal(), &step.key));
         let run = async {
             self.check_arguments(&call)?;
             let agent =
@@ -290,6 +298,7 @@ impl<P: Provider> SqliteDurableContext<P> {
             Ok(ran?)
         };
         let result = run.await;
+        drop(inside);
         self.store(&call.name, &ctx, step, result, carrier).await
     }
 
@@ -345,10 +354,11 @@ impl<P: Provider> SqliteDurableContext<P> {
         let write = self.journal().write(move |transaction, place| {
             step.update(transaction, place.run)?;
             let outermost = place.outermost();
-            EffectRow::end_inside(transaction, (outermost, &place.id), &owner)?;
-            effect.map_or(Ok(()), |effect| effect.store(transaction, outermost))
+            let unknown = EffectRow::end_inside(transaction, (outermost, &place.id), &owner)?;
+            effect.map_or(Ok(()), |effect| effect.store(transaction, outermost))?;
+            Ok(unknown)
         });
-        write.await?;
+        self.shared_effects().end_unknown(write.await?);
         if let Some((carrier, result)) = carried {
             carrier.ended(&result);
         }

@@ -1,6 +1,7 @@
 //! A durable context that maps the steps of a run to commands of a workflow ([`TemporalDurableContext`]).
 
 mod boundary;
+mod effects;
 mod model;
 mod signals;
 mod tools;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_runtime::{EffectKeys, RequestLog};
+use neuron_runtime::{EffectKeys, EffectScope, RequestLog, ToolRequest};
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
     DurableContext, DurableError, KnownEffect, LoopError, PendingApproval, RequestRef, Start,
@@ -83,6 +84,9 @@ pub struct TemporalDurableContext<W> {
     run_id: String,
     requests: RequestLog,
     effects: EffectKeys,
+    /// The scope of the effect keys, whose `run` is the id of the outermost workflow. `None` if an earlier release
+    /// started the call in which this agent runs.
+    scope: Option<EffectScope>,
     /// Names of the nested agents, from the outermost nested agent to the agent of this run. Empty if this run is not
     /// inside a tool call.
     agents: Vec<String>,
@@ -113,6 +117,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             ctx: SendWrapper::new(ctx.clone()),
             requests: RequestLog::new(options.changed_agent),
             effects: EffectKeys::default(),
+            scope: Some(EffectScope::new(info.workflow_id())),
             agent_version: AgentVersion::default(),
             agents: Vec::new(),
             keeps_what_was_asked: ctx.patched(KEEPS_WHAT_WAS_ASKED),
@@ -129,6 +134,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     #[must_use]
     pub fn starting_from(self, start: &Start) -> Self {
         self.effects.restart(start);
+        let known = self.effects.to_stored();
+        self.ctx.state_mut(|state| state.mailbox_mut().effects_mut().restart(&known));
         self
     }
 
@@ -137,11 +144,17 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         Self { agent_version, ..self }
     }
 
-    /// Converts this context to the context of an agent that runs inside the tool call `call`. `agents` are the names
+    /// Converts this context to the context of an agent that runs inside the tool call of `request`, whose context is
+    /// `call`. `agents` are the names
     /// of the nested agents, from the outermost nested agent to this agent.
-    pub(crate) fn nested(self, agents: Vec<String>, call: &ToolContext) -> Self {
+    pub(crate) fn nested(
+        self,
+        agents: Vec<String>,
+        request: &ToolRequest,
+        call: &ToolContext,
+    ) -> Self {
         self.effects.restart_call(call);
-        Self { agents, ..self }
+        Self { agents, scope: request.effect_scope.clone(), ..self }
     }
 
     /// Returns `true` if the context belongs to an agent inside a tool call.
@@ -250,7 +263,10 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
     }
 
     fn known_effects(&self) -> Vec<KnownEffect> {
-        self.effects.to_stored()
+        match self.is_nested() {
+            true => self.effects.to_stored(),
+            false => self.ctx.state(|state| state.mailbox().effects().known()),
+        }
     }
 
     fn should_continue_as_new(&self) -> bool {

@@ -83,6 +83,7 @@ mod payload_store;
 
 mod activities;
 mod agent_version;
+mod effects;
 mod heartbeat;
 mod local_calls;
 mod mailbox;

@@ -8,6 +8,7 @@ use neuron_types::{DurableError, PendingApproval};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::effects::{self, EffectRegister};
 use crate::json::Json;
 use crate::wait::{Wait, Waits};
 
@@ -77,6 +78,8 @@ pub struct Mailbox {
     /// Text of the engine's error that ended the run of an agent inside a tool call. `None` if the run has not ended,
     /// or did not end with an error of the engine.
     failure: Option<String>,
+    /// The effects of this run and of the agents inside its tool calls, if this is the outermost run.
+    effects: EffectRegister,
 }
 
 impl Mailbox {
@@ -86,8 +89,18 @@ impl Mailbox {
         Self::default()
     }
 
-    /// Appends a signal to the queue of its name.
+    /// Appends a signal to the queue of its name. Agents inside tool calls use signals whose names begin with
+    /// `neuron/effect` for their effect keys.
     pub fn deliver(&mut self, signal: Signal) {
+        if signal.name == effects::SIGNAL {
+            match serde_json::from_value(signal.value) {
+                Ok(message) => self.effects.apply(message),
+                Err(error) => {
+                    tracing::warn!(%error, "a claim of an effect cannot be read; it is dropped")
+                }
+            }
+            return;
+        }
         self.signals.entry(signal.name).or_default().push_back(signal.value);
     }
 
@@ -146,6 +159,14 @@ impl Mailbox {
         if let (Some(name), Some(time)) = (decisions.and_then(|wait| wait.signal), missed_at) {
             self.waits.ended.insert(name, time);
         }
+    }
+
+    pub(crate) fn effects(&self) -> &EffectRegister {
+        &self.effects
+    }
+
+    pub(crate) fn effects_mut(&mut self) -> &mut EffectRegister {
+        &mut self.effects
     }
 
     pub(crate) fn has_unkept_answer(&self) -> bool {

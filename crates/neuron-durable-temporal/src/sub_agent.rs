@@ -16,13 +16,14 @@ use neuron_runtime::{StepRecord, ToolRequest};
 use neuron_types::{Durability, DurableAgent, ToolOutput, ToolSet};
 use serde::{Deserialize, Serialize};
 use temporalio_macros::{workflow, workflow_methods};
-use temporalio_sdk::{WorkflowContext, WorkflowResult, WorkflowTermination};
+use temporalio_sdk::{SyncWorkflowContext, WorkflowContext, WorkflowResult, WorkflowTermination};
 
 use crate::agent_version::AgentVersion;
 use crate::context::{keep_answers, stall};
 use crate::json::Json;
 use crate::own_wakes::with_own_wakes;
 use crate::panic::message;
+use crate::signal_input::SignalInput;
 use crate::workflow::failed;
 use crate::{HasMailbox, Mailbox, TemporalDurableContext, TemporalOptions};
 
@@ -112,7 +113,8 @@ impl SubAgentWorkflow {
         let durability = TemporalDurableContext::new(ctx, options.clone());
         let name = &request.call.name;
         let agents = request.agents.iter().chain([name]).cloned().collect();
-        let durability = Durability::new(durability.pinned_to(version).nested(agents, &tool_ctx));
+        let durability = durability.pinned_to(version).nested(agents, &request, &tool_ctx);
+        let durability = Durability::new(durability);
         let run = async { tools.call(&request.call, &tool_ctx, Some(durability)).await };
         let ran = with_own_wakes(AssertUnwindSafe(run).catch_unwind()).await;
         // Middleware may have caught the panic of `stall` and returned a result. The task must fail all the same.
@@ -136,6 +138,15 @@ impl SubAgentWorkflow {
         let record = StepRecord::of_tool(ran, tool_ctx.usage.total(), now);
         let json = record.to_json_within(name, options.record_limit);
         Ok(Json::from_bytes(json.map_err(|error| failed("Outcome", error.to_string()))?))
+    }
+
+    /// Receives the answer of the outermost run to a claim of an effect.
+    #[signal(name = "neuron_signal")]
+    pub(crate) fn deliver(&mut self, _ctx: &mut SyncWorkflowContext<Self>, signal: SignalInput) {
+        match signal.read() {
+            Ok(signal) => self.mailbox.deliver(signal),
+            Err(error) => tracing::warn!(%error, "a signal cannot be read; it is dropped"),
+        }
     }
 }
 

@@ -194,7 +194,7 @@ mod tests {
         let key = ApprovalKey::new("secret").valid_for(Duration::from_secs(60));
         let input = json!({ "path": "/tmp/a", "deep": { "b": 1, "a": [2, 3] } });
         let call = ToolCall { id: "c0".into(), name: "delete".into(), input };
-        let mut calls = vec![PendingCall::new(call, "sure?").at(0, 1, 2)];
+        let mut calls = vec![PendingCall::new(call, "sure?").at("run-1", 0, 1, 2)];
         let signature = key.sign("run-1", &calls[0], None, Some(&|| at(1_000)));
         calls[0].signature = Some(signature);
         (key, calls)
@@ -203,12 +203,13 @@ mod tests {
     #[test]
     fn signature_matches_openssl() {
         // Computed once with another implementation of the standard:
-        // printf '%s' '["neuron approval 2","run-1","c0","delete",{"deep":{"a":[2,3],"b":1},"path":"/tmp/a"},"sure?",null,1060]'
+        // printf '%s' '["neuron approval 3","run-1","approval-0-1-2-75bd838029978d25a03f796df5de2058",
+        //     "c0","delete",{"deep":{"a":[2,3],"b":1},"path":"/tmp/a"},"sure?",null,1060]' (one line)
         //     | openssl dgst -sha256 -hmac secret
         let (_, calls) = signed();
         assert_eq!(
             calls[0].signature.as_ref().unwrap().code,
-            "fd46f4b855997c40ec8e28ea1d6cc956740faf95de7ee2cfb9c92ff7b9f706a4"
+            "539bbfa9fdd5472008ed4af390a8b10d1fcdce30860c3e871357a3d5f3da830a"
         );
     }
 
@@ -230,7 +231,7 @@ mod tests {
     fn signature_is_wrong_after_any_change() {
         let (key, calls) = signed();
         let changes: [&dyn Fn(&mut PendingCall); 9] = [
-            &|pending| *pending = pending.clone().at(0, 2, 2),
+            &|pending| *pending = pending.clone().at("run-1", 0, 2, 2),
             &|pending| pending.reason = "may I read it?".into(),
             &|pending| pending.call.id = "c1".into(),
             &|pending| pending.call.name = "delete_all".into(),

@@ -243,7 +243,9 @@ pub fn effect_of(
         Ok(output) if !output.is_error => Some(Some(brief(output))),
         Ok(output) if is_uncertain(tool, output) => Some(None),
         Err(DurableError::Tool(error)) if error.is_uncertain() => Some(None),
-        _ => None,
+        Ok(_) | Err(DurableError::Tool(_)) => None,
+        // The engine failed, and the tool may have run before.
+        Err(_) => Some(None),
     }
 }
 

@@ -14,7 +14,7 @@
 //! | signatures on calls that wait for an approval | `ApprovalKey` (feature `signed-approvals`) |
 //! | a durable context for development on one machine, without an engine | [`LocalDurableContext`], [`LocalSignals`] |
 //! | listing, inspecting, cancelling and signalling the runs of a durable engine | [`DurableRuns`] |
-//! | adapters for durable engines | [`StepRecord`], [`RequestLog`], [`EffectKeys`], [`effect_of`], [`ToolRequest`], [`llm_digest`], [`tool_digest`], [`execute_as_batch`], `while_held` |
+//! | adapters for durable engines | [`StepRecord`], [`RequestLog`], [`EffectKeys`], [`effect_of`], [`EffectScope`], [`ToolRequest`], [`llm_digest`], [`tool_digest`], [`execute_as_batch`], `while_held` |
 //! | tools that run programs, and sandboxes for these programs | [`Sandbox`], [`CommandTool`], [`NoOpSandbox`], `ProcessSandbox` (feature `process-sandbox`) |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -79,5 +79,7 @@ pub use runs::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent, WaitsFo
 pub use sandbox::{CommandTool, Confined, NoOpSandbox};
 #[cfg(feature = "process-sandbox")]
 pub use sandbox::{Confinement, ProcessCounting, ProcessSandbox, ProcessSandboxBuilder};
-pub use steps::{DEFAULT_RECORD_LIMIT, StepRecord, ToolRequest, UnknownOutcome, outcome_unknown};
+pub use steps::{
+    DEFAULT_RECORD_LIMIT, EffectScope, StepRecord, ToolRequest, UnknownOutcome, outcome_unknown,
+};
 pub use tracing_hook::TracingHook;

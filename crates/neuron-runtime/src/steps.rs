@@ -8,12 +8,13 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use neuron_types::{
     ActivityOptions, AgentPath, AgentTool, BudgetSpending, CompletionResponse, DurableAgent,
-    DurableError, ErrorRecord, ProviderError, ResumedApproval, TokenUsage, ToolCall, ToolContext,
-    ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput, ToolSet, UncertainEffect,
-    UsageMeter, stored_json,
+    DurableError, ErrorRecord, ProviderError, ResumedApproval, Start, TokenUsage, ToolCall,
+    ToolContext, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput, ToolSet,
+    UncertainEffect, UsageMeter, stored_json,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::Asked;
 
@@ -47,6 +48,10 @@ pub struct StepRecord<T> {
     /// Time at which the step ended, in milliseconds since 1970-01-01 UTC. During a replay the engine's clock shows
     /// this time.
     pub at: i64,
+    /// [Id](ToolRequest::call_id) of the tool call that the step ran, if other calls with the same
+    /// [effect key](neuron_types::Tool::effect_key) may get the record too. Otherwise `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
     /// Summary of the model request. `None` if the step is not a model call, or an older release wrote the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Asked>,
@@ -70,7 +75,16 @@ impl<T> StepRecord<T> {
             Err(error) => (None, Some(error)),
         };
         let at = at.timestamp_millis();
-        Self { version: Self::VERSION, ok, error, usage, spending: None, at, asked: None }
+        Self {
+            version: Self::VERSION,
+            ok,
+            error,
+            usage,
+            spending: None,
+            at,
+            call: None,
+            asked: None,
+        }
     }
 
     /// Returns the time at which the step ended. Returns 1970-01-01 if the stored number is not a valid time.
@@ -308,6 +322,10 @@ impl UnknownOutcome {
     }
 }
 
+fn hexadecimal_digest(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A tool call that another process runs, with the data that may leave this process.
 ///
 /// The engine's journal stores the request. Therefore the request contains only the allowed environment variables of
@@ -345,6 +363,58 @@ pub struct ToolRequest {
     /// Names of the agents that enclose the call, outermost first, as in [`AgentPath`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
+    /// The run and the calls around the call that share its [effect key](neuron_types::Tool::effect_key). `None` if the
+    /// engine needs no effect key for the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect_scope: Option<EffectScope>,
+}
+
+/// The scope of the [effect keys](neuron_types::Tool::effect_key) of a run and of the agents inside it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct EffectScope {
+    /// Id of the outermost run.
+    pub run: String,
+    /// Ids of the effects that the calls around this one carry out, as [`EffectScope::effect`] returns them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carried: Vec<String>,
+}
+
+impl EffectScope {
+    /// Creates the scope of an outermost run.
+    #[must_use]
+    pub fn new(run: impl Into<String>) -> Self {
+        Self { run: run.into(), carried: Vec::new() }
+    }
+
+    /// Returns the scope of a run that begins or continues with `start`. `run` is the id that the engine gave to the
+    /// run. A run that continues from a stored state keeps the scope of the run that stored it.
+    #[must_use]
+    pub fn starting(start: &Start, run: &str) -> Self {
+        let stored = match start {
+            Start::Resume { pending, .. } => &*pending.run_id,
+            Start::Snapshot(snapshot) => &*snapshot.run_id,
+            _ => "",
+        };
+        Self::new(if stored.is_empty() { run } else { stored })
+    }
+
+    /// Returns the id of the effect of a call, which is the same for all calls of the outermost run with the same tool
+    /// and effect key. Returns `None` if the call has no effect key.
+    #[must_use]
+    pub fn effect(&self, invocation: &ToolInvocation) -> Option<String> {
+        let key = invocation.effect_key.as_ref()?;
+        let named = serde_json::json!([self.run, invocation.call.name, key]).to_string();
+        Some(hexadecimal_digest(&named))
+    }
+
+    /// Returns the scope for the calls inside the call that carries out `effect`.
+    #[must_use]
+    pub fn inside(&self, effect: Option<String>) -> Self {
+        let mut inside = self.clone();
+        inside.carried.extend(effect);
+        inside
+    }
 }
 
 impl ToolRequest {
@@ -369,6 +439,20 @@ impl ToolRequest {
             environment: environment.iter().filter_map(allowed).collect(),
             resumed: ctx.extensions.get::<ResumedApproval>().cloned().map(Box::new),
             agents: AgentPath::of(ctx).to_vec(),
+            effect_scope: None,
+        }
+    }
+
+    /// Returns the id of the call for [`StepRecord::call`]. A call that resumes an agent after an approval has the same
+    /// idempotency key as before, and another id.
+    #[must_use]
+    pub fn call_id(&self) -> String {
+        match &self.resumed {
+            None => self.idempotency_key.clone(),
+            Some(resumed) => {
+                let resumed = serde_json::to_string(resumed).unwrap_or_default();
+                format!("{}/{}", self.idempotency_key, hexadecimal_digest(&resumed))
+            }
         }
     }
 

@@ -32,7 +32,8 @@ use crate::{
 ///
 /// let stored = serde_json::to_string(&pending)?;
 /// let pending: PendingApproval = serde_json::from_str(&stored)?;
-/// let decisions = ApprovalDecisions::new().deny(&pending.calls[0].call.id, "the file is needed");
+/// # let pending = PendingApproval::new("run-1", vec![pending.calls[0].clone().at("run-1", 0, 0, 0)]);
+/// let decisions = ApprovalDecisions::new().deny(&pending.calls[0].approval_id, "the file is needed");
 /// pending.check(&decisions)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -76,6 +77,9 @@ pub struct PendingApproval {
     /// engine runs the tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<KnownEffect>,
+    /// In a [copy for display](Self::without_messages), the ids of the model that are not unique in the conversation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ambiguous_ids: Vec<String>,
 }
 
 impl PendingApproval {
@@ -98,6 +102,7 @@ impl PendingApproval {
             messages: Vec::new(),
             calls,
             effects: Vec::new(),
+            ambiguous_ids: Vec::new(),
         }
     }
 
@@ -120,6 +125,12 @@ impl PendingApproval {
             messages: Vec::new(),
             calls: self.calls.iter().map(shown).collect(),
             effects: Vec::new(),
+            ambiguous_ids: self
+                .calls
+                .iter()
+                .map(|pending| pending.call.id.clone())
+                .filter(|id| self.is_ambiguous(id))
+                .collect(),
             // The remaining fields are counters.
             ..*self
         }
@@ -147,23 +158,41 @@ impl PendingApproval {
         let mut named = self.calls.iter().filter(|pending| pending.call.id == id);
         let pending =
             named.next().ok_or_else(|| ApprovalError::UnknownCall { id: id.to_owned() })?;
-        let made = self.messages.iter().flat_map(Message::tool_uses).filter(|call| call.id == id);
-        match named.next().is_some() || made.count() > 1 {
+        match named.next().is_some() || self.is_ambiguous(id) {
             true => Err(ApprovalError::AmbiguousCall { id: id.to_owned() }),
             false => Ok(pending),
         }
+    }
+
+    /// Returns `true` if several calls of the conversation have this id of the model.
+    fn is_ambiguous(&self, id: &str) -> bool {
+        let made = self.messages.iter().flat_map(Message::tool_uses).filter(|call| call.id == id);
+        made.count() > 1 || self.ambiguous_ids.iter().any(|ambiguous| ambiguous == id)
     }
 
     /// Returns the reason why no pending call has an approval id that names this place.
     fn why_not_pending(&self, place: Place) -> &'static str {
         let at_place = |pending: &PendingCall| approval_id::place(&pending.approval_id);
         if self.calls.iter().any(|pending| at_place(pending) == Some(place)) {
-            "the call at its place has another tool or other arguments now"
+            "another call is at its place now"
         } else if (place.run_number, place.turn) > (self.run_number, self.turn) {
             "the run has not made this call"
         } else {
             "it was decided on before, or the run went on without it"
         }
+    }
+
+    /// Removes the calls on which there are decisions, also from nested runs. The decisions must have passed
+    /// [`check`](Self::check).
+    pub fn remove_decided(&mut self, decisions: &ApprovalDecisions) {
+        self.calls.retain_mut(|call| match (decisions.of(call), &mut call.nested) {
+            (None, _) => true,
+            (Some(ApprovalDecision::Nested { decisions }), Some(nested)) => {
+                nested.remove_decided(decisions);
+                !nested.calls.is_empty()
+            }
+            (Some(_), _) => false,
+        });
     }
 
     /// Checks that this release supports the state's version.
@@ -279,8 +308,9 @@ pub struct PendingCall {
     /// The id of this request for an approval, for [`ApprovalDecisions`].
     ///
     /// The id names the number of the run in its conversation, the turn, the position in the response, and a digest of
-    /// the tool and its arguments. A decision therefore never applies to another call, also if the model repeats its
-    /// ids. Empty if no run made the call.
+    /// the run's id, the tool, its arguments, and the pending calls of a sub-agent inside the call. A decision therefore
+    /// never applies to another call, also if the model repeats its ids. Empty if no run made the call, and in states
+    /// that an earlier release stored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub approval_id: String,
     /// The tool call, with the arguments of the model.
@@ -307,13 +337,13 @@ impl PendingCall {
         Self { approval_id, call, reason: reason.into(), nested: None, signature: None }
     }
 
-    /// Sets the [`approval_id`](Self::approval_id) of a call. `run_number` is the number of the run in its
-    /// conversation, `turn` the turn of the run, and `position` the position of the call in the response. Each counts
-    /// from zero.
+    /// Sets the [`approval_id`](Self::approval_id) of a call of the run `run_id`. `run_number` is the number of the run
+    /// in its conversation, `turn` the turn of the run, and `position` the position of the call in the response. Each
+    /// counts from zero.
     #[must_use]
-    pub fn at(mut self, run_number: usize, turn: usize, position: usize) -> Self {
-        self.approval_id =
-            approval_id::approval_id(Place { run_number, turn, position }, &self.call);
+    pub fn at(mut self, run_id: &str, run_number: usize, turn: usize, position: usize) -> Self {
+        let place = Place { run_number, turn, position };
+        self.approval_id = approval_id::approval_id(run_id, place, &self);
         self
     }
 
@@ -386,7 +416,7 @@ pub trait ApprovalSigner: WasmCompatSend + WasmCompatSync {
 /// is rejected with [`ApprovalError::NotPending`].
 ///
 /// The id that the model gave to a call is also accepted, if one call of the conversation has this id. Many servers
-/// repeat their ids in each response, so use the approval ids.
+/// repeat their ids in each response, so use the approval ids. Ids of calls that a compaction removed are not compared.
 ///
 /// # Example
 ///
@@ -497,10 +527,20 @@ impl ApprovalDecisions {
             .or_else(by_call)
     }
 
-    /// Adds other decisions to these. The result is partial only if both are.
+    /// Adds other decisions to these. They replace decisions on the same calls, except decisions on the calls of a
+    /// sub-agent, which are added to each other. The result is partial only if both are.
     #[must_use]
     pub fn merge(mut self, others: Self) -> Self {
-        self.calls.extend(others.calls);
+        for (id, other) in others.calls {
+            let merged = match (self.calls.remove(&id), other) {
+                (
+                    Some(ApprovalDecision::Nested { decisions }),
+                    ApprovalDecision::Nested { decisions: others },
+                ) => ApprovalDecision::Nested { decisions: decisions.merge(others) },
+                (_, other) => other,
+            };
+            self.calls.insert(id, merged);
+        }
         self.partial &= others.partial;
         self
     }
@@ -601,7 +641,7 @@ mod tests {
     #[test]
     fn decision_applies_to_its_call_alone() {
         let state = |turn: usize, call: PendingCall| {
-            let mut pending = PendingApproval::new("r", vec![call.at(0, turn, 0)]);
+            let mut pending = PendingApproval::new("r", vec![call.at("r", 0, turn, 0)]);
             pending.turn = turn;
             pending
         };
@@ -620,7 +660,7 @@ mod tests {
             checked => panic!("{checked:?}"),
         };
         let late = "it was decided on before, or the run went on without it";
-        let changed = "the call at its place has another tool or other arguments now";
+        let changed = "another call is at its place now";
         assert_eq!(reason(&state(1, call("c"))), late);
         assert_eq!(reason(&state(0, other("c"))), changed);
         // A model may use an approval id as the id of another call.
@@ -642,7 +682,7 @@ mod tests {
             });
             Message { role: Role::Assistant, content: content.collect() }
         };
-        let mut pending = PendingApproval::new("r", vec![call("c").at(0, 1, 0)]);
+        let mut pending = PendingApproval::new("r", vec![call("c").at("r", 0, 1, 0)]);
         pending.messages = vec![uses(&["a"]), uses(&["c"])];
         assert_eq!(pending.check(&by_id), Ok(()));
         let twice = by_id.clone().approve(&pending.calls[0].approval_id);
@@ -650,8 +690,32 @@ mod tests {
         assert_eq!(pending.check(&twice), ambiguous);
         pending.messages[0] = uses(&["c"]);
         assert_eq!(pending.check(&by_id), ambiguous);
-        pending = PendingApproval::new("r", vec![call("c").at(0, 0, 0), call("c").at(0, 0, 1)]);
+        // A copy for display has no messages.
+        assert_eq!(pending.without_messages().check(&by_id), ambiguous);
+        pending.messages.remove(0);
+        assert_eq!(pending.without_messages().check(&by_id), Ok(()));
+        pending =
+            PendingApproval::new("r", vec![call("c").at("r", 0, 0, 0), call("c").at("r", 0, 0, 1)]);
         assert_eq!((pending.check(&by_id), pending.call("c")), (ambiguous, None));
+    }
+
+    #[test]
+    fn decisions_of_several_people_add_up() {
+        let inner = [call("c"), call("d")].map(|call| call.at("inner", 0, 0, 0));
+        let mut pending = PendingApproval::new("r", vec![call("a"), nested("b", inner.to_vec())]);
+        let by_one = |id: &str| {
+            let inside = ApprovalDecisions::new().approve(id).partial();
+            ApprovalDecisions::new().nested("b", inside).partial()
+        };
+        pending.remove_decided(&by_one("c"));
+        let left = &pending.calls[1].nested.as_ref().unwrap().calls;
+        assert_eq!(left.iter().map(|call| &*call.call.id).collect::<Vec<_>>(), ["d"]);
+        assert!(pending.check(&by_one("c")).is_err());
+        pending.remove_decided(&by_one("d"));
+        assert_eq!(pending.calls, [call("a")]);
+        let both = by_one("c").merge(by_one("d")).merge(ApprovalDecisions::new().deny("a", "no"));
+        let inside = ApprovalDecisions::new().approve("c").approve("d").partial();
+        assert_eq!(both, ApprovalDecisions::new().nested("b", inside).deny("a", "no"));
     }
 
     #[test]

@@ -124,8 +124,9 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
     /// - If the first call failed, the later call runs. A failure must therefore mean that there was no effect.
     /// - If the outcome of the first call is unknown, the later call runs only if [`effect`](Self::effect) allows the
     ///   tool to run twice.
+    /// - While the first call runs, the later call waits for it.
     ///
-    /// An agent inside a tool call has its own run, and calls in different runs do not share keys.
+    /// Agents inside tool calls share the keys of the outermost run. Calls in different runs do not share keys.
     fn effect_key(&self, args: &Self::Args) -> Option<String> {
         let _ = args;
         None

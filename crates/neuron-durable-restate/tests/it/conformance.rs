@@ -133,6 +133,14 @@ async fn killed_workers_resume_runs_of_nested_agents() {
     check_killed_workers(test, plan, 12).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_workers_of_several_agents_with_one_effect_key_pay_once() {
+    let scenario = Scenario::team_effect_keys();
+    let plan = CrashPlan { scenario, boundaries: 12, random_rounds: 2 };
+    let test = "conformance::killed_workers_of_several_agents_with_one_effect_key_pay_once";
+    check_killed_workers(test, plan, 12).await;
+}
+
 /// Runs the crash tests of `plan`, which kill processes that serve the agent. Checks that at least `kills` processes
 /// were killed.
 async fn check_killed_workers(test: &str, plan: CrashPlan, kills: usize) {

@@ -9,6 +9,7 @@ use neuron_durable_sqlite::{
     JournalError, RunDetails, RunStatus, RunSummary, RunsError, SqliteRuns, WaitEvent,
 };
 use neuron_loop::{Agent, ApprovalSignal};
+use neuron_runtime::DurableRuns;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -330,4 +331,63 @@ async fn revived_run_ignores_decisions_sent_after_its_deadline() {
     assert!(details(&runs).await.signals.is_empty());
     assert_eq!(payer.drive(&runs).await.unwrap().response, "done");
     assert_eq!(payer.paid(), 1);
+}
+
+/// Polls until `found` returns a value.
+async fn soon<T>(found: impl AsyncFn() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(value) = found().await {
+                return value;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), found).await.expect("it comes")
+}
+
+/// Regression test. The model uses the same id and the same arguments for two payments. Before the fix, the decision of
+/// a second click approved the second payment, which nobody had seen.
+#[tokio::test]
+async fn decision_is_on_one_call_of_a_model_that_repeats_its_ids() {
+    let runs = SqliteRuns::open(":memory:").await.unwrap();
+    let mut payer = Payer::new(Some(Duration::from_secs(3600)));
+    let call = || Reply::tool_call("c", "pay", json!({ "sum": 3 }));
+    payer.model = Arc::new(ScriptedProvider::new([call(), call(), Reply::text("done")]));
+    let waits = async || {
+        let waits = soon(async || runs.inspect("r").await.ok()?.summary.waits_for).await;
+        let WaitEvent::Approval { pending: Some(pending), .. } = waits.event else { panic!() };
+        *pending
+    };
+    let people = async {
+        let nothing = DurableRuns::decide(&runs, "r", ApprovalDecisions::new()).await.unwrap_err();
+        let is_early = matches!(
+            nothing,
+            RunsError::NotFound { .. } | RunsError::Approval(ApprovalError::NothingPending)
+        );
+        assert!(is_early, "{nothing}");
+        let first = waits().await;
+        let decisions = ApprovalDecisions::approve_all(&first);
+        DurableRuns::decide(&runs, "r", decisions.clone()).await.unwrap();
+        let second =
+            soon(async || Some(waits().await).filter(|pending| pending.calls != first.calls)).await;
+        assert_eq!(second.calls[0].call, first.calls[0].call);
+        for late in
+            [decisions.clone(), ApprovalDecisions::new().deny(&first.calls[0].approval_id, "")]
+        {
+            let refused = DurableRuns::decide(&runs, "r", late).await.unwrap_err();
+            let is_late = matches!(refused, RunsError::Approval(ApprovalError::NotPending { .. }));
+            assert!(is_late, "{refused}");
+        }
+        // A signal that is not compared before is refused by the run, which keeps waiting.
+        runs.signal("r", "decide", decisions).await.unwrap();
+        let by_id = ApprovalDecisions::new().approve("c");
+        runs.signal("r", "decide", by_id).await.unwrap();
+        soon(async || runs.inspect("r").await.unwrap().signals.is_empty().then_some(())).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(payer.paid(), 1);
+        DurableRuns::decide(&runs, "r", ApprovalDecisions::approve_all(&second)).await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(payer.drive(&runs), people);
+    assert_eq!((ended.unwrap().response.as_str(), payer.paid()), ("done", 2));
 }

@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use neuron_durable_sqlite::SqliteRuns;
-use neuron_loop::Agent;
+use neuron_loop::{Agent, Conversation};
+use neuron_runtime::{LocalDurableContext, UnknownOutcome};
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
+use neuron_testing::faults::{BrokenPromise, FaultTest, Report};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{Next, ToolRegistry, tool_middleware_fn};
 use neuron_types::{
-    CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError, Role,
-    StopReason, StreamHandle, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect,
-    ToolError, ToolOutput, WasmBoxedFuture,
+    BoxError, CompletionRequest, CompletionResponse, ContentBlock, Message, Provider,
+    ProviderError, RetryPolicy, Role, StopReason, StreamHandle, TokenUsage, ToolContext,
+    ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -138,10 +140,10 @@ impl Office {
         }
     }
 
-    /// Drives the run, and returns the results of its clerks.
-    async fn drive(&self, runs: &SqliteRuns) -> Vec<String> {
+    /// Returns the tool `pay` and the agent `clerk`.
+    fn tools(&self, pay: Arc<dyn ToolDyn>) -> ToolRegistry {
         let mut tools = ToolRegistry::new();
-        tools.register_dyn(self.pay.clone());
+        tools.register_dyn(pay);
         let mut agents = SubAgentManager::new();
         let clerk = SubAgentConfig {
             description: "Pays".into(),
@@ -150,6 +152,12 @@ impl Office {
         };
         agents.register("clerk", clerk);
         agents.add_to(&mut tools, Arc::new(Clerk)).unwrap();
+        tools
+    }
+
+    /// Drives the run, and returns the results of its clerks.
+    async fn drive(&self, runs: &SqliteRuns) -> Vec<String> {
+        let mut tools = self.tools(self.pay.clone());
         if let Some(limit) = self.first_ends_after {
             tools.add_middleware(tool_middleware_fn(move |call, ctx, next: Next<'_>| {
                 let (call, id) = (call.clone(), ctx.call_id.clone());
@@ -233,13 +241,13 @@ async fn unknown_payment_is_unknown_to_the_next_agent() {
 
 #[tokio::test]
 async fn payment_of_an_agent_that_was_dropped_is_unknown_to_the_next() {
-    let (_folder, path) = place();
-    let first_ends_after = Some(Duration::from_millis(200));
-    let office = Office { first_ends_after, ..Office::new(&[1, 1], ONCE, &[Call::Hangs]) };
-    let runs = SqliteRuns::open(&path).await.unwrap();
-    let results = office.drive(&runs).await;
-    assert!(results[0].contains("late") && results[1].contains("unknown"), "{results:?}");
-    assert_eq!(office.paid(), 1);
+    for clerks in [&[1, 1][..], &[2]] {
+        let first_ends_after = Some(Duration::from_millis(200));
+        let office = Office { first_ends_after, ..Office::new(clerks, ONCE, &[Call::Hangs]) };
+        let results = office.drive(&memory().await).await;
+        assert!(results[0].contains("late") && results[1].contains("unknown"), "{results:?}");
+        assert_eq!(office.paid(), 1);
+    }
 }
 
 #[tokio::test]
@@ -263,4 +271,88 @@ async fn interrupted_payment_is_unknown_to_all_agents() {
         assert!(results.iter().all(|result| result.contains("unknown")), "{results:?}");
         assert_eq!(office.paid(), 1);
     }
+}
+
+/// A run that must end at an unknown outcome ends, and the other agent does not wait for the payment.
+#[tokio::test]
+async fn interrupted_payment_ends_a_run_that_must_not_go_on() {
+    let (_folder, path) = place();
+    let office = Office::new(&[2], ONCE, &[Call::Hangs]);
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let waits = async {
+        while office.paid() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    tokio::select! {
+        ended = office.drive(&runs) => panic!("{ended:?}"),
+        () = waits => {}
+    }
+    let tools = office.tools(office.pay.clone());
+    let agent = Agent::builder(office.model.clone())
+        .tools(tools.clone())
+        .config(|config| config.parallel_tool_execution = true)
+        .build();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let run = runs.run("r").unknown_outcome(UnknownOutcome::Fail);
+    let context = run.open(office.model.clone(), Arc::new(tools)).await.unwrap();
+    let run = context.drive("Pay the invoice 17.", &agent);
+    let ended = tokio::time::timeout(Duration::from_secs(60), run).await.expect("it ends");
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("the outcome of a call of `pay` is unknown"), "{error}");
+    assert_eq!(office.paid(), 1);
+}
+
+/// Runs two clerks after each other and two at the same time, with faults. The engine is SQLite or one that compares no
+/// effect keys.
+async fn with_faults(is_sqlite: bool) -> Report {
+    let runs = memory().await;
+    FaultTest::new()
+        .runs(60)
+        .run(async |trial| {
+            let office = Office::new(&[1, 1, 2], ONCE, &[]);
+            let process = async || -> Result<String, BoxError> {
+                let provider = Arc::new(trial.provider(office.model.clone()));
+                let tools = office.tools(trial.tool_dyn(office.pay.clone()));
+                let agent =
+                    Agent::builder(provider.clone()).tools(tools.clone()).config(|config| {
+                        config.parallel_tool_execution = true;
+                        config.llm_activity.retry_policy = Some(RetryPolicy {
+                            initial_interval: Duration::from_millis(1),
+                            ..RetryPolicy::default()
+                        });
+                    });
+                let (agent, tools) = (agent.build(), Arc::new(tools));
+                let mut conversation = Conversation::new();
+                let ended = match is_sqlite {
+                    true => {
+                        let run_id = trial.run_id();
+                        let context = runs.run(&run_id).open(provider, tools).await?;
+                        let start = context.start("Pay the invoice 17.").await?;
+                        let run = agent.run(&mut conversation, start);
+                        run.durable(trial.context(context)).await?
+                    }
+                    false => {
+                        let context = LocalDurableContext::new(provider, tools);
+                        let run = agent.run(&mut conversation, "Pay the invoice 17.");
+                        run.durable(trial.context(context)).await?
+                    }
+                };
+                Ok(ended.response)
+            };
+            trial.execute(process).await;
+        })
+        .await
+}
+
+#[tokio::test]
+async fn fault_kit_finds_an_effect_key_that_took_effect_twice() {
+    let report = with_faults(true).await;
+    report.assert_kept();
+    assert!(report.crashes > 30, "{report}");
+    let report = with_faults(false).await;
+    let first = report.broken.first().unwrap();
+    let kinds: Vec<_> = first.broken.iter().map(BrokenPromise::kind).collect();
+    assert_eq!((first.seed, kinds), (0, vec!["effect_key_repeated"]), "{report}");
 }

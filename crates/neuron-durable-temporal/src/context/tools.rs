@@ -1,7 +1,9 @@
 //! Runs batches of tool calls as activities and child workflows.
 
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 
+use futures::FutureExt;
 use neuron_runtime::{StepRecord, ToolRequest, recorded_digest, tool_digest};
 use neuron_types::{
     ActivityOptions, DurableError, ToolEffect, ToolError, ToolInvocation, ToolOutput, UsageMeter,
@@ -13,6 +15,7 @@ use temporalio_sdk::{ActivityExecutionError, ChildWorkflowOptions, ParentClosePo
 
 use super::TemporalDurableContext;
 use crate::activities::{AgentActivities, BROKEN};
+use crate::effects::{Claim, EffectMessage};
 use crate::json::Json;
 use crate::outcome::cut;
 use crate::sub_agent::{Pin, PinnedCall, SubAgentWorkflow};
@@ -41,6 +44,8 @@ struct Call {
     length: usize,
     /// The input of the activity, or the error that prevents the call.
     request: Result<Json<ToolRequest>, DurableError>,
+    /// The effect that the call wants to carry out. `None` if the call has no effect key.
+    claim: Option<Claim>,
 }
 
 impl<W: HasMailbox> TemporalDurableContext<W> {
@@ -82,8 +87,17 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         position: usize,
     ) -> Call {
         let ToolInvocation { call, ctx, effect, is_agent, .. } = invocation;
-        let request = ToolRequest::new(invocation, options.clone(), &self.options.environment);
+        let mut request = ToolRequest::new(invocation, options.clone(), &self.options.environment);
         let is_agent = *is_agent && self.keeps_what_was_asked;
+        let effect_id = self.scope.as_ref().and_then(|scope| scope.effect(invocation));
+        let is_carried = self
+            .scope
+            .as_ref()
+            .zip(effect_id.as_ref())
+            .is_some_and(|(scope, effect)| scope.carried.contains(effect));
+        if is_agent {
+            request.effect_scope = self.scope.as_ref().map(|scope| scope.inside(effect_id.clone()));
+        }
         let measured = Json::new(&(&request.call, &request.resumed)).map(|json| json.len());
         let length = measured.as_ref().copied().unwrap_or_default();
         let request = measured.and_then(|length| {
@@ -103,9 +117,17 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             false => tool_digest(call).map(|digest| format!("tool/{batch}/{position}/{digest}")),
         };
         let (id, request) = match id {
+            Ok(_) if is_carried => (String::new(), Err(Self::carried_outside())),
             Ok(id) => (id, request),
             Err(error) => (String::new(), Err(error)),
         };
+        let claim = invocation.effect_key.clone().zip(effect_id).map(|(key, _)| Claim {
+            tool: call.name.clone(),
+            key,
+            workflow: self.ctx.info().workflow_id().to_owned(),
+            call: id.clone(),
+            repeats: matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent),
+        });
         Call {
             name: call.name.clone(),
             effect: *effect,
@@ -114,6 +136,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             id,
             length,
             request,
+            claim,
         }
     }
 
@@ -136,12 +159,39 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         calls: Vec<Call>,
         options: &ActivityOptions,
     ) -> Vec<Result<ToolOutput, DurableError>> {
-        let running = SendWrapper::new({
-            let calls = calls.into_iter().map(|call| self.run_tool(call, options));
+        let has_agents = calls.iter().any(|call| call.is_agent);
+        let running = SendWrapper::new(async {
+            let calls = calls.into_iter().map(|call| self.run_claimed(call, options));
             // The SDK's `join_all` polls in a fixed order, which a replay repeats.
-            workflows::join_all(calls.collect::<Vec<_>>())
+            let calls = workflows::join_all(calls.collect::<Vec<_>>());
+            if !has_agents || self.is_nested() {
+                return calls.await;
+            }
+            let mut calls = pin!(calls.fuse());
+            let mut answering = pin!(self.answer_claims().fuse());
+            workflows::select! {
+                results = calls => results,
+                never = answering => match never {},
+            }
         });
         running.await
+    }
+
+    /// Runs a call. If it has an effect key, it claims the effect first.
+    async fn run_claimed(
+        &self,
+        mut call: Call,
+        options: &ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        let Some(claim) = call.claim.take().filter(|_| call.request.is_ok()) else {
+            return self.run_tool(call, options).await;
+        };
+        if let Some(output) = self.claim(&claim).await? {
+            return Ok(output);
+        }
+        let result = self.run_tool(call, options).await;
+        self.end_effect(claim, &result).await?;
+        result
     }
 
     /// Runs a call as an activity or, if it is the call of an agent, as a child workflow.
@@ -198,10 +248,10 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         request: Json<ToolRequest>,
         meter: &UsageMeter,
     ) -> Result<ToolOutput, DurableError> {
+        let workflow_id = child_id(self.ctx.info().workflow_id(), &id);
         let child = {
-            let workflow_id = child_id(self.ctx.info().workflow_id(), &id);
             let options = ChildWorkflowOptions::builder()
-                .workflow_id(workflow_id)
+                .workflow_id(workflow_id.clone())
                 .parent_close_policy(ParentClosePolicy::RequestCancel)
                 .static_summary(name.clone())
                 .build();
@@ -213,7 +263,15 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             Err(error) => return Err(DurableError::ActivityFailed(error.to_string())),
         };
         self.answers_are_kept();
-        match SendWrapper::new(started.result()).await {
+        let ended = SendWrapper::new(started.result()).await;
+        if ended.is_err() && self.is_nested() && self.scope.is_some() {
+            let stopped = EffectMessage::Stopped { workflow: workflow_id };
+            self.tell_outermost(&stopped).await?;
+        } else if !self.is_nested() {
+            // Calls inside the agent that have not ended do not end any more.
+            self.ctx.state_mut(|state| state.mailbox_mut().effects_mut().stop(&workflow_id));
+        }
+        match ended {
             Ok(record) => {
                 let record: Json<StepRecord<ToolOutput>> = record;
                 record.read()?.into_tool(meter)

@@ -95,6 +95,14 @@ async fn killed_workers_resume_runs_of_nested_agents() {
     check_killed_workers("crash::killed_workers_resume_runs_of_nested_agents", plan, 6).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_workers_of_several_agents_with_one_effect_key_pay_once() {
+    let scenario = Scenario::team_effect_keys();
+    let plan = CrashPlan { scenario, boundaries: 6, random_rounds: 1 };
+    let test = "crash::killed_workers_of_several_agents_with_one_effect_key_pay_once";
+    check_killed_workers(test, plan, 6).await;
+}
+
 /// Runs the crash tests of `plan`, and checks that they killed at least `kills` workers. `test` is the path of the
 /// calling test, which is started again in the child processes.
 async fn check_killed_workers(test: &str, plan: CrashPlan, kills: usize) {

@@ -175,14 +175,15 @@ impl Ledger {
     /// Iterates over the calls that need an approval and have not begun, and their form for others. Only this form has
     /// the approval id, because the place of the call defines it.
     fn asked(&self) -> impl Iterator<Item = (&PendingDecision, PendingCall)> {
-        let (number, turn) = (self.tally.run.number, self.tally.run.turn);
+        let run = &self.tally.run;
         let states = self.batch().map_or(&[][..], |batch| &batch.calls).iter().enumerate();
         states.filter_map(move |(position, state)| match state {
             CallState::AwaitingApproval(asked) => {
-                // FAULT a request for an approval does not name its turn: `turn, position` -> `0, position`
-                // FAULT a request for an approval does not name its position: `turn, position` -> `turn, 0`
-                // FAULT a request for an approval does not name its run: `at(number,` -> `at(0,`
-                Some((&**asked, asked.pending.clone().at(number, turn, position)))
+                let pending = asked.pending.clone();
+                // FAULT a request for an approval does not name its turn: `run.turn` -> `0`
+                // FAULT a request for an approval does not name its position: `position)` -> `0)`
+                // FAULT a request for an approval does not name its run: `run.number` -> `0`
+                Some((&**asked, pending.at(&run.id, run.number, run.turn, position)))
             }
             _ => None,
         })

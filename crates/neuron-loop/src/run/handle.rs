@@ -46,8 +46,8 @@ struct Control {
     token: Option<CancellationToken>,
     /// The pending calls without a decision. Set while the run waits for decisions.
     pending: Option<PendingApproval>,
-    /// Decisions that the run has not received yet.
-    decisions: Option<ApprovalDecisions>,
+    /// Decisions that the run has not received yet, by each caller of [`RunHandle::decide`].
+    decisions: Vec<ApprovalDecisions>,
     /// Wakes the run that waits for decisions.
     waiting: Option<Waker>,
     /// The conversation of an owned run. Set after the run ended or was dropped.
@@ -81,7 +81,7 @@ impl Drop for Steered {
 impl Control {
     /// Ends the wait for decisions. A decision that the run has not received is on a wait that is over.
     fn stop_waiting(&mut self) {
-        (self.pending, self.decisions) = (None, None);
+        (self.pending, self.decisions) = (None, Vec::new());
     }
 }
 
@@ -135,14 +135,15 @@ impl RunHandle {
     /// Decides on the pending calls of a run that [waits for an approval](crate::Run::wait_for_approval). The run takes
     /// the decisions when it is polled next, together with those of earlier calls.
     ///
-    /// The run also checks edited arguments and signatures. If it does not accept them, it logs the reason and waits
-    /// again for decisions on all calls.
+    /// The run also checks edited arguments and signatures. If it does not accept them, it logs the reason, carries out
+    /// the decisions of other callers, and waits again.
     ///
     /// # Errors
     ///
     /// The [`ApprovalError`] of the first decision that does not fit. Nothing is decided then.
     ///
-    /// - [`ApprovalError::NothingPending`] if the run does not wait, or all its pending calls are decided.
+    /// - [`ApprovalError::NothingPending`] if the run does not wait, or all its pending calls are decided. While the run
+    ///   works, its other calls cannot be decided. Try again when [`pending`](Self::pending) shows them.
     /// - [`ApprovalError::NotPending`] if a decision came too late or a second time, or is on another call.
     /// - Others as in [`PendingApproval::check`].
     pub fn decide(&self, decisions: ApprovalDecisions) -> Result<(), ApprovalError> {
@@ -153,14 +154,11 @@ impl RunHandle {
         pending.check(&decisions)?;
         // FAULT a handle accepts a second decision on a call: without the line
         //     (agent::handle_refuses_decisions_that_fit_no_pending_call)
-        pending.calls.retain(|call| decisions.of(call).is_none());
+        pending.remove_decided(&decisions);
         if pending.calls.is_empty() {
             control.pending = None;
         }
-        control.decisions = Some(match control.decisions.take() {
-            Some(earlier) => earlier.merge(decisions),
-            None => decisions,
-        });
+        control.decisions.push(decisions);
         // FAULT a decision does not wake the run: without the statement
         //     (agent::decision_and_cancellation_wake_a_run_that_waits_for_approval)
         if let Some(waiting) = control.waiting.take() {
@@ -212,7 +210,7 @@ impl RunHandle {
     }
 
     /// Waits for decisions on the pending calls.
-    pub(super) async fn decided(&self, pending: &PendingApproval) -> ApprovalDecisions {
+    pub(super) async fn decided(&self, pending: &PendingApproval) -> Vec<ApprovalDecisions> {
         lock(&self.0).pending = Some(pending.clone());
         // Cleared on drop too, because a dropped wait can no longer receive decisions.
         // FAULT a run names its waiting calls for a moment: `let _over` -> `let _`
@@ -220,17 +218,13 @@ impl RunHandle {
         let _over = scopeguard::guard((), |()| lock(&self.0).stop_waiting());
         poll_fn(|cx| {
             let mut control = lock(&self.0);
-            match control.decisions.take() {
-                Some(decisions) => {
-                    // In one step, so that no decision arrives in between and is lost.
-                    control.pending = None;
-                    Poll::Ready(decisions)
-                }
-                None => {
-                    control.waiting = Some(cx.waker().clone());
-                    Poll::Pending
-                }
+            if control.decisions.is_empty() {
+                control.waiting = Some(cx.waker().clone());
+                return Poll::Pending;
             }
+            // In one step, so that no decision arrives in between and is lost.
+            control.pending = None;
+            Poll::Ready(std::mem::take(&mut control.decisions))
         })
         .await
     }

@@ -28,19 +28,28 @@ pub(super) async fn wait_for_decisions(
         let Some(pending) = ledger.pending() else {
             return Ok(());
         };
-        let decided = next_signal(env, handle, &pending).await?;
-        // FAULT decisions that a signal brings are not checked: `accept(parts, ledger, &decisions)` -> `Ok::<_,
-        //     neuron_types::ApprovalError>(drop(ledger.decide(&decisions)))`
-        match decided.map(|decisions| accept(parts, ledger, &decisions)) {
-            None => {}
-            // FAULT wrong decisions that a signal brings end the run: add `Some(Err(error)) => return
-            //     Err(error.into()),`
-            Some(Ok(())) => return Ok(()),
-            Some(Err(error)) => tracing::warn!(
-                run_id = pending.run_id,
-                %error,
-                "the decisions do not match the pending calls; the run keeps waiting"
-            ),
+        // Several people may have decided, each on other calls.
+        let mut accepted: Option<ApprovalDecisions> = None;
+        for decisions in next_signal(env, handle, &pending).await? {
+            let all = match &accepted {
+                Some(accepted) => accepted.clone().merge(decisions),
+                None => decisions,
+            };
+            // FAULT decisions that a signal brings are not checked: `accept(parts, ledger, &all)` -> `Ok::<_,
+            //     neuron_types::ApprovalError>(drop(ledger.decide(&all)))`
+            match accept(parts, ledger, &all) {
+                // FAULT wrong decisions that a signal brings end the run: add `Err(error) => return
+                //     Err(error.into()),`
+                Ok(()) => accepted = Some(all),
+                Err(error) => tracing::warn!(
+                    run_id = pending.run_id,
+                    %error,
+                    "the decisions do not match the pending calls; the run keeps waiting"
+                ),
+            }
+        }
+        if accepted.is_some() {
+            return Ok(());
         }
         // Signed again, because an expired signature would make every later decision fail.
         sign(parts, ledger);
@@ -51,17 +60,17 @@ pub(super) async fn wait_for_decisions(
     Err(DurableError::Other(text.into()).into())
 }
 
-/// Waits for the next signal. Returns `None` if the signal cannot be parsed as decisions.
+/// Waits for the next signal, or for the handle. Returns no decisions if the signal cannot be parsed.
 async fn next_signal(
     env: &Env<'_>,
     handle: Option<&RunHandle>,
     pending: &PendingApproval,
-) -> Result<Option<ApprovalDecisions>, LoopError> {
+) -> Result<Vec<ApprovalDecisions>, LoopError> {
     if let Some(handle) = handle {
         let decided = async { Ok(handle.decided(pending).await) };
         // FAULT a run that finishes its turn waits for a person: `env.stop` -> `env.token`
         //     (agent::decision_and_cancellation_wake_a_run_that_waits_for_approval)
-        return or_cancelled(env.stop, decided).await.map(Some);
+        return or_cancelled(env.stop, decided).await;
     }
     let missing = || {
         let mut pending = pending.clone();
@@ -74,7 +83,7 @@ async fn next_signal(
     let (engine, signal) = engine.ok_or_else(missing)?;
     let wait = async { Ok(engine.wait_for_approval(pending, &signal.name, signal.timeout).await) };
     let unreadable = match or_cancelled(env.stop, wait).await? {
-        Ok(Some(decisions)) => return Ok(Some(decisions)),
+        Ok(Some(decisions)) => return Ok(vec![decisions]),
         // FAULT a run goes on although nobody decided in time: `Err(missing())` ->
         //     `Ok(Some(ApprovalDecisions::approve_all(pending)))`
         Ok(None) | Err(DurableError::SignalTimeout) => return Err(missing()),
@@ -88,5 +97,5 @@ async fn next_signal(
         column = error.column(),
         "the signal has no decisions on the pending calls; the run keeps waiting"
     );
-    Ok(None)
+    Ok(Vec::new())
 }

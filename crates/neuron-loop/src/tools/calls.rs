@@ -250,13 +250,13 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         // FAULT the end of a call that waits is told twice: without the line
         //     (approval::waiting_nested_agent_beside_a_failed_call_ends_once_and_is_interrupted)
         self.told.push(item.index);
-        let (run_number, turn) = (self.tally.run.number, self.tally.run.turn);
+        let run = &self.tally.run;
         let error = match &pending.nested {
             Some(nested) => ToolError::ApprovalRequired(nested.clone()).into(),
             None => {
-                let calls = vec![pending.clone().at(run_number, turn, item.index)];
+                let calls = vec![pending.clone().at(&run.id, run.number, run.turn, item.index)];
                 let mut state = PendingApproval::new(&*self.hooks.env.run.run_id, calls);
-                (state.run_number, state.turn) = (run_number, turn);
+                (state.run_number, state.turn) = (run.number, run.turn);
                 LoopError::ApprovalRequired(Box::new(state))
             }
         };

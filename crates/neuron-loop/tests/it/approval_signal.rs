@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_loop::{CancelMode, LoopError};
+use futures_util::FutureExt;
+use neuron_loop::{CancelMode, Conversation, LoopError};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{ApprovalDecisions, Message, StreamEvent, ToolContext, ToolOutput};
 use serde_json::{Value, json};
@@ -196,6 +197,35 @@ async fn edited_arguments_that_the_tool_rejects_do_not_run() {
     assert!(result.messages[2].content[0].to_string().contains("counted to 4"));
     assert_eq!(warnings.count("keeps waiting"), 1);
     assert_eq!(world.asked.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn wrong_decision_of_one_person_does_not_void_that_of_another() {
+    let warnings = Warnings::keep();
+    let mut tools = neuron_tool::ToolRegistry::new();
+    tools.register(Counts);
+    let call = |id: &str| (id.to_owned(), "counts", json!({ "number": 3 }));
+    let replies = [Reply::tool_calls([call("c0"), call("c1")]), Reply::text("done")];
+    let builder = neuron_loop::Agent::builder(ScriptedProvider::new(replies)).tools(tools);
+    let agent = builder.permission_policy(AskAlways).build();
+    let mut run = agent.run_owned(Conversation::new(), "go").wait_for_approval();
+    let handle = run.handle();
+    let mut run = Box::pin(run.into_future());
+    assert!(run.as_mut().now_or_never().is_none());
+    let id = |index: usize| handle.pending().unwrap().calls[index].approval_id.clone();
+    let [first, second] = [id(0), id(1)];
+    let wrong = ApprovalDecisions::new().approve_edited(&first, json!({ "number": "x" }));
+    handle.decide(wrong.partial()).unwrap();
+    handle.decide(ApprovalDecisions::new().approve(&second).partial()).unwrap();
+    assert!(run.as_mut().now_or_never().is_none());
+    assert_eq!(warnings.count("keeps waiting"), 1);
+    let pending = handle.pending().unwrap();
+    assert_eq!(pending.calls.len(), 1, "the other call ran");
+    assert_eq!(pending.calls[0].approval_id, first);
+    handle.decide(ApprovalDecisions::approve_all(&pending)).unwrap();
+    let (conversation, result) = run.await;
+    assert_eq!(result.unwrap().response, "done");
+    assert_eq!(last_results(conversation.messages()), ["c0: counted to 3", "c1: counted to 3"]);
 }
 
 #[tokio::test]

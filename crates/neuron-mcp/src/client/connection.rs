@@ -23,9 +23,6 @@ use crate::erased::erased;
 use crate::route::Route;
 use crate::wire;
 
-/// Maximum wait for the response to `server/discover`. A server that does not respond in time is treated as an older
-/// server that does not know the method.
-const DISCOVERY: Duration = Duration::from_secs(10);
 /// Maximum time for closing a connection. In this time, a child process is asked to end, and then killed if necessary.
 const CLOSING: Duration = Duration::from_secs(10);
 
@@ -166,10 +163,11 @@ async fn negotiate<C: Connector>(
     Ok(connection)
 }
 
-/// Returns the maximum wait for the response to `server/discover`. It is at most a third of the connect timeout, so
-/// that time remains for a second attempt without this method.
+/// Returns the maximum wait for the response to `server/discover`. A server that does not respond in time is treated as
+/// an older server that does not know the method. The wait is a third of the connect timeout, so that time remains for a
+/// second attempt without this method.
 pub(super) fn patience(settings: &Settings) -> Duration {
-    DISCOVERY.min(settings.connect_timeout / 3)
+    settings.connect_timeout / 3
 }
 
 type Service = RunningService<RoleClient, Callbacks>;

@@ -433,6 +433,40 @@ fn tool_request_contains_a_nested_approval() {
     let read: ToolRequest =
         serde_json::from_str(&serde_json::to_string(&request).unwrap()).unwrap();
     assert_eq!(read.context().extensions.get::<ResumedApproval>(), Some(&resumed));
+    let before = ToolRequest { resumed: None, ..request.clone() };
+    assert_eq!(before.call_id(), request.idempotency_key);
+    assert_ne!(request.call_id(), before.call_id());
+    assert_eq!(read.call_id(), request.call_id());
+}
+
+#[test]
+fn effect_is_the_same_for_all_calls_of_an_outermost_run_with_one_key() {
+    let call = |tool: &str, key: Option<&str>| {
+        let mut invocation = invocation();
+        invocation.call.name = tool.into();
+        invocation.effect_key = key.map(str::to_owned);
+        invocation
+    };
+    let scope = EffectScope::new("r");
+    let effect = scope.effect(&call("pay", Some("17"))).unwrap();
+    // Computed with another implementation: printf '%s' '["r","pay","17"]' | sha256sum
+    assert_eq!(effect, "40d0b0b59f84b7b9e51bc221ac6e213c2b611748f109c6059368ffa1cb2dc8b5");
+    let inside = scope.inside(Some(effect.clone()));
+    assert_eq!(inside.effect(&call("pay", Some("17"))), Some(effect.clone()));
+    assert_eq!((scope.inside(None), inside.carried), (scope.clone(), vec![effect.clone()]));
+    let others = [
+        scope.effect(&call("pay", Some("18"))),
+        scope.effect(&call("wire", Some("17"))),
+        EffectScope::new("s").effect(&call("pay", Some("17"))),
+    ];
+    assert!(others.iter().all(|other| other.as_ref().is_some_and(|other| *other != effect)));
+    assert_eq!(scope.effect(&call("pay", None)), None);
+
+    let snapshot = neuron_types::RunSnapshot::new("first", Vec::new());
+    assert_eq!(EffectScope::starting(&snapshot.into(), "second"), EffectScope::new("first"));
+    assert_eq!(EffectScope::starting(&"go".into(), "second"), EffectScope::new("second"));
+    let nameless = neuron_types::RunSnapshot::new("", Vec::new());
+    assert_eq!(EffectScope::starting(&nameless.into(), "second"), EffectScope::new("second"));
 }
 
 #[test]

@@ -49,6 +49,14 @@ pub enum BrokenPromise {
         /// The names of the tools that were running.
         tool: String,
     },
+    /// Two calls of a run with the same [effect key](neuron_types::Tool::effect_key) succeeded, so the effect may have
+    /// happened twice. The durable engine does not carry out each effect once.
+    EffectKeyRepeated {
+        /// The name of the tool.
+        tool: String,
+        /// The effect key.
+        key: String,
+    },
     /// A second execution of an idempotent tool call returned another result than the first one.
     ResultChanged {
         /// The name of the tool.
@@ -100,6 +108,7 @@ impl BrokenPromise {
             Self::EffectMissing { .. } => "effect_missing",
             Self::EffectOutsideTool { .. } => "effect_outside_tool",
             Self::PureToolHadEffect { .. } => "pure_tool_had_effect",
+            Self::EffectKeyRepeated { .. } => "effect_key_repeated",
             Self::ResultChanged { .. } => "result_changed",
             Self::RequestChanged { .. } => "request_changed",
             Self::RunFailed { .. } => "run_failed",
@@ -127,6 +136,9 @@ impl fmt::Display for BrokenPromise {
             }
             Self::PureToolHadEffect { effect, tool } => {
                 write!(f, "the tool `{tool}` is declared as pure and had the effect {effect:?}")
+            }
+            Self::EffectKeyRepeated { tool, key } => {
+                write!(f, "two calls of the tool `{tool}` with the effect key {key:?} succeeded")
             }
             Self::ResultChanged { tool, first, second } => write!(
                 f,

@@ -26,6 +26,7 @@ pub(super) struct FaultyTool {
 impl FaultyTool {
     async fn run(
         &self,
+        key: Option<String>,
         call: WasmBoxedFuture<'_, Result<ToolOutput, ToolError>>,
         ctx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
@@ -48,6 +49,9 @@ impl FaultyTool {
         if self.tool.effect() == ToolEffect::Idempotent {
             self.execution.compare_result(name, &ctx.idempotency_key, &result);
         }
+        if let (Some(key), true) = (key, result.as_ref().is_ok_and(|output| !output.is_error)) {
+            self.execution.note_effect_key(name, key, &ctx.idempotency_key);
+        }
         drop(running);
         self.execution.boundary(&format!("the end of the tool `{name}`")).await;
         result
@@ -69,7 +73,8 @@ impl ToolDyn for FaultyTool {
         input: Value,
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(self.run(self.tool.call_dyn(input, ctx), ctx))
+        let key = self.tool.effect_key(&input);
+        Box::pin(self.run(key, self.tool.call_dyn(input, ctx), ctx))
     }
 
     fn call_ref_dyn<'a>(
@@ -77,7 +82,8 @@ impl ToolDyn for FaultyTool {
         input: &'a Value,
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(self.run(self.tool.call_ref_dyn(input, ctx), ctx))
+        let key = self.tool.effect_key(input);
+        Box::pin(self.run(key, self.tool.call_ref_dyn(input, ctx), ctx))
     }
 
     fn effect(&self) -> ToolEffect {

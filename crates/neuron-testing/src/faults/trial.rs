@@ -1,6 +1,6 @@
 //! A run under faults ([`Trial`]), with its state that outlives a crash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fmt::Display;
 use std::future::{Future, pending, poll_fn};
@@ -75,6 +75,8 @@ struct State {
     is_interrupted: bool,
     /// The first result of each idempotent call, as JSON. Each key is the idempotency key of the call.
     results: BTreeMap<String, String>,
+    /// The idempotency keys of the calls that succeeded, by tool and effect key.
+    keyed: BTreeMap<(String, String), BTreeSet<String>>,
     effects: Option<Effects>,
     seen: Vec<String>,
     broken: Vec<BrokenPromise>,
@@ -112,6 +114,7 @@ impl Trial {
             running: Vec::new(),
             is_interrupted: false,
             results: BTreeMap::new(),
+            keyed: BTreeMap::new(),
             effects: None,
             seen: Vec::new(),
             broken: Vec::new(),
@@ -460,6 +463,23 @@ impl Execution {
             // A failed call may succeed later, so only a result is compared.
             None if result.is_ok() => drop(state.results.insert(key.to_owned(), text)),
             None => {}
+        }
+    }
+
+    /// Records that a call with an effect key succeeded. `call` is the idempotency key of the call. Adds a
+    /// [`BrokenPromise::EffectKeyRepeated`] to the report if another call with the effect key has succeeded.
+    pub(super) fn note_effect_key(&self, tool: &str, key: String, call: &str) {
+        let mut guard = lock(&self.trial.0.state);
+        let state = &mut *guard;
+        if !state.is_durable {
+            // Without a durable engine, nothing compares the keys.
+            return;
+        }
+        let calls = state.keyed.entry((tool.to_owned(), key.clone())).or_default();
+        calls.insert(call.to_owned());
+        let broken = BrokenPromise::EffectKeyRepeated { tool: tool.to_owned(), key };
+        if calls.len() > 1 && !state.broken.contains(&broken) {
+            state.broken.push(broken);
         }
     }
 

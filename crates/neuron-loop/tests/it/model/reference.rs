@@ -1241,7 +1241,7 @@ impl Run<'_> {
             .iter()
             .enumerate()
             .filter_map(|(position, fate)| match fate {
-                Fate::Held(pending) => Some(pending.clone().at(run_number, turn, position)),
+                Fate::Held(pending) => Some(pending.clone().at("run", run_number, turn, position)),
                 _ => None,
             })
             .collect();

@@ -109,7 +109,9 @@ async fn memory_of_dead_threads_and_page_tables_is_counted() {
     }
     let folder = Folder::new();
     let limit = 128 << 20;
-    let Some(sandbox) = build(builder(&folder).memory_limit(limit)) else { return };
+    // The programs are slow on a loaded machine.
+    let builder = builder(&folder).memory_limit(limit).time_limit(Duration::from_secs(600));
+    let Some(sandbox) = build(builder) else { return };
     let without_first_thread = r"
 import ctypes, mmap, os, threading, time
 ended = threading.Event()
