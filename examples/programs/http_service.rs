@@ -150,10 +150,12 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
     ] {
         let json = json.replace("ID", &asked);
         let response = request(address, path, &json).await?;
-        print!("POST {path} {json}\n{response}");
         if let Some((_, rest)) = response.split_once(r#""id":""#) {
             asked = rest.split('"').next().unwrap_or_default().to_owned();
         }
+        let shown = format!("POST {path} {json}\n{response}");
+        // The id is another one in each run.
+        print!("{}", if asked.is_empty() { shown } else { shown.replace(&asked, "ID") });
     }
     let _ = stop.send(());
     serving.await??;
