@@ -232,11 +232,12 @@ async fn check<E: DurableEngine>(
         processes.retain(|process| matches!(process.end, End::Killed { .. }));
         let places: Vec<_> = processes.iter().map(|process| &process.last_boundary).collect();
         let case = round.case.step(format_args!("killed at {places:?}"));
-        effects::check(&case, &round.task.log, model_calls, processes.len());
+        let most = processes.len() * plan.scenario.parallel_agents();
+        effects::check(&case, &round.task.log, model_calls, most);
         let (known, unknown) = with_known_outcomes(&result, &expected);
         case.holds(
             unknown == 0
-                || plan.scenario.has_parallel_agents()
+                || plan.scenario.parallel_agents() > 1
                 || processes.iter().any(Process::may_interrupt_a_call),
             "the outcome of a call is unknown that was recorded, or not begun",
         );

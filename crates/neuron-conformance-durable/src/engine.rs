@@ -136,6 +136,12 @@ pub trait DurableEngine: Sync {
         true
     }
 
+    /// Returns `true` if agents inside tool calls share the [effect keys](neuron_types::Tool::effect_key) of the
+    /// outermost run. Default: `true`.
+    fn shares_effect_keys(&self) -> bool {
+        true
+    }
+
     /// Returns `true` if the agent receives the deltas of a stream while the model responds. Default: `true`.
     fn streams_deltas(&self) -> bool {
         true

@@ -30,6 +30,7 @@
 //! | [`continuing`] | a run that continues as new keeps its state and its limits |
 //! | [`recorded_values`] | a replay has the values that were recorded |
 //! | [`effect_keys`] | several calls with the same effect key have only one effect |
+//! | [`shared_effect_keys`] | calls of several agents with the same effect key have only one effect |
 //! | [`sub_agents`] | the steps of agents inside tool calls are journaled, and their hooks, permissions and approvals hold |
 //! | [`cancelling`] | a waiting run can be cancelled, and has no further effects |
 //!
@@ -122,8 +123,8 @@ pub use engine::{DurableEngine, LocalEngine, RunFailure, run_with_signals};
 pub use model::ScenarioProvider;
 pub use parts::{
     approvals, cancelling, changed_code, clock, continuing, effect_keys, growth, limits,
-    model_errors, parallel_tools, record_limit, recorded_values, replaying, retries, signals,
-    streams, sub_agents, tool_errors, tool_scopes,
+    model_errors, parallel_tools, record_limit, recorded_values, replaying, retries,
+    shared_effect_keys, signals, streams, sub_agents, tool_errors, tool_scopes,
 };
 pub use scenario::{Scenario, ScenarioSignal};
 
@@ -192,7 +193,8 @@ macro_rules! durable_parts {
     ($tests:ident) => {
         $tests! {
             replaying tool_errors model_errors retries parallel_tools tool_scopes approvals limits
-            streams signals clock recorded_values changed_code record_limit growth continuing cancelling effect_keys sub_agents
+            streams signals clock recorded_values changed_code record_limit growth continuing cancelling effect_keys shared_effect_keys
+            sub_agents
         }
     };
 }

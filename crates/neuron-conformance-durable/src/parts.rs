@@ -157,8 +157,7 @@ pub async fn streams(engine: &impl DurableEngine) -> Verdict {
 
 /// Checks that tool calls with the same [effect key](neuron_types::Tool::effect_key) have only one effect.
 ///
-/// The calls are in the same response, in several turns, or before and after the run continued as new. They are calls
-/// of one agent, or of several agents inside each other and beside each other.
+/// The calls are in the same response, in several turns, or before and after the run continued as new.
 ///
 /// # Panics
 ///
@@ -193,8 +192,27 @@ pub async fn effect_keys(engine: &impl DurableEngine) -> Verdict {
         [17, 17, 18, 19, 19, 17].map(|number| format!("settle: {{\"invoice\":{number}}}"));
     trial.case.equal("the results", results, expected.to_vec());
     trial.replayed(&first).await;
+    Verdict::Holds
+}
 
-    let trial = Trial::new(engine, "effect_keys", Kind::TeamSettles);
+/// Checks that tool calls of several agents of a run with the same [effect key](neuron_types::Tool::effect_key) have only
+/// one effect.
+///
+/// The agents are inside each other and beside each other. Their calls are at the same time, in several turns, or before
+/// and after the run continued as new. [`Scenario::team_effect_keys`](crate::Scenario::team_effect_keys) is the scenario
+/// for crashes.
+///
+/// # Panics
+///
+/// See [`replaying`].
+pub async fn shared_effect_keys(engine: &impl DurableEngine) -> Verdict {
+    if !engine.keeps_runs() {
+        return NO_JOURNAL;
+    }
+    if !engine.shares_effect_keys() {
+        return Verdict::NotApplicable("each agent has effect keys of its own");
+    }
+    let trial = Trial::new(engine, "shared_effect_keys", Kind::TeamSettles);
     let first = trial.run().await;
     trial.case.equal("the payments of all agents", trial.log.starts_of("settle"), 1);
     let messages = &trial.case.ok(first.as_ref()).messages;

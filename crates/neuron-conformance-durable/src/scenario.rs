@@ -294,10 +294,10 @@ impl Scenario {
         }
     }
 
-    /// Returns `true` if several agents make tool calls at the same time. The last boundary before a kill then does not
-    /// tell whether a call was interrupted.
-    pub(crate) fn has_parallel_agents(&self) -> bool {
-        matches!(self.kind, K::TeamAsks | K::TeamSettles)
+    /// Returns the number of agents that work at the same time. If there are several, a kill may interrupt as many model
+    /// calls, and the last boundary before it does not tell whether a tool call was interrupted.
+    pub(crate) fn parallel_agents(&self) -> usize {
+        if matches!(self.kind, K::TeamAsks | K::TeamSettles) { 2 } else { 1 }
     }
 
     /// Returns the number of turns after which the run continues as new. Returns `None` if it does not continue as new.

@@ -13,7 +13,7 @@ const PACKAGES: [(&str, usize); 9] = [
     ("neuron-tool", 42),
     ("neuron-catalog", 44),
     ("neuron-context", 44),
-    ("neuron-testing", 65),
+    ("neuron-testing", 57),
 ];
 
 /// Maximum number of crates in the dependency tree of `neuron`, for combinations of its features.
@@ -55,7 +55,7 @@ fn combined_features_need_few_crates() {
 /// The first command of a new user, `cargo run -p neuron --example quickstart`, also builds the dev-dependencies.
 #[test]
 fn quickstart_needs_few_crates() {
-    check(&[("neuron", 92)], |name| tree(&[name], &["--edges", "normal,build,dev"]).len());
+    check(&[("neuron", 90)], |name| tree(&[name], &["--edges", "normal,build,dev"]).len());
 }
 
 #[test]

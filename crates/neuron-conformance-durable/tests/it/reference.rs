@@ -50,6 +50,11 @@ impl Reference {
 }
 
 impl DurableEngine for Reference {
+    // Its agents have no common journal in which a call could claim an effect.
+    fn shares_effect_keys(&self) -> bool {
+        false
+    }
+
     async fn run(
         &self,
         run_id: &str,
@@ -547,14 +552,17 @@ impl DurableContext for JournalContext {
     }
 }
 
+/// Appends a line. A kill may have cut the last line, so this one begins with the end of a line.
 fn append(path: &Path, line: &impl Serialize) {
-    let mut json = serde_json::to_vec(line).unwrap();
+    let mut json = vec![b'\n'];
+    serde_json::to_writer(&mut json, line).unwrap();
     json.push(b'\n');
     let file = OpenOptions::new().create(true).append(true).open(path);
     file.and_then(|mut file| file.write_all(&json)).unwrap();
 }
 
+/// Reads the lines. A line that a kill has cut was not written.
 fn read<T: DeserializeOwned>(path: &Path) -> Vec<T> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let text = String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }

@@ -2,8 +2,7 @@
 //!
 //! Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>.
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::{Digest, Sha256};
+use hmac_sha256::{HMAC, Hash};
 
 use crate::loopback::RecordedRequest;
 
@@ -59,13 +58,9 @@ impl<'a> Signature<'a> {
         }
         let Some(canonical) = self.canonical(request) else { return false };
         let scope = [self.date, self.region, self.service, "aws4_request"];
-        let text = [
-            ALGORITHM,
-            time,
-            &scope.join("/"),
-            &hexadecimal(&Sha256::digest(canonical.as_bytes())),
-        ]
-        .join("\n");
+        let text =
+            [ALGORITHM, time, &scope.join("/"), &hexadecimal(&Hash::hash(canonical.as_bytes()))]
+                .join("\n");
         let secret = format!("AWS4{secret}").into_bytes();
         let key = scope.iter().fold(secret, |key, part| code(&key, part.as_bytes()));
         hexadecimal(&code(&key, text.as_bytes())) == self.digits
@@ -89,7 +84,7 @@ impl<'a> Signature<'a> {
             encoded(&request.path),
             query.join("&"),
             self.headers.join(";"),
-            hexadecimal(&Sha256::digest(&request.body)),
+            hexadecimal(&Hash::hash(&request.body)),
         ))
     }
 }
@@ -110,11 +105,7 @@ fn encoded(path: &str) -> String {
 
 /// Returns the HMAC-SHA256 of a text.
 fn code(key: &[u8], text: &[u8]) -> Vec<u8> {
-    // Keys of every length are valid.
-    match <Hmac<Sha256> as KeyInit>::new_from_slice(key) {
-        Ok(code) => code.chain_update(text).finalize().into_bytes().to_vec(),
-        Err(_) => Vec::new(),
-    }
+    HMAC::mac(text, key).to_vec()
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
