@@ -61,11 +61,6 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
     decided.first()?;
     let stored = state.custom.get(SESSION_KEY).cloned();
     let stored: Ledger = serde_json::from_value(stored?).ok()?;
-    let place = |ledger: &Ledger| {
-        let run = &ledger.tally().run;
-        (run.id.clone(), run.number, run.turn)
-    };
-    let is_there = place(&stored) == place(ledger);
     // A pending call of an agent inside the call may have changed, so the whole call is compared. Signatures differ
     // with every store.
     let question = |pending: &PendingCall| {
@@ -76,9 +71,7 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
     let asked = stored.pending_calls();
     let waits = |decided: &PendingCall| {
         let decided = question(decided);
-        // FAULT a decision of another turn fits: without `is_there &&`
-        //     (store::pending_approval_of_an_earlier_call_is_rejected)
-        is_there && asked.iter().any(|stored| question(stored) == decided)
+        asked.iter().any(|stored| question(stored) == decided)
     };
     decided.into_iter().find(|pending| !waits(pending)).map(|pending| pending.call.id)
 }

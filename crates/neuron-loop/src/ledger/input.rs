@@ -89,7 +89,7 @@ impl Ledger {
         self.tally.runs = self.tally.runs.saturating_add(1);
         // FAULT a compaction is put off in the next run too: without the line
         self.compaction.begin_run();
-        // FAULT another run leaves calls waiting: the line -> `if self.pending_calls().next().is_none() { self.phase =
+        // FAULT another run leaves calls waiting: the line -> `if self.pending_calls().is_empty() { self.phase =
         //     Phase::TurnStart; }`
         self.phase = Phase::TurnStart;
     }

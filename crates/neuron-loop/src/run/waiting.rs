@@ -85,7 +85,7 @@ async fn next_signal(
     let unreadable = match or_cancelled(env.stop, wait).await? {
         Ok(Some(decisions)) => return Ok(vec![decisions]),
         // FAULT a run goes on although nobody decided in time: `Err(missing())` ->
-        //     `Ok(Some(ApprovalDecisions::approve_all(pending)))`
+        //     `Ok(vec![ApprovalDecisions::approve_all(pending)])`
         Ok(None) | Err(DurableError::SignalTimeout) => return Err(missing()),
         Err(DurableError::Other(error)) => error.downcast::<serde_json::Error>(),
         Err(error) => return Err(error.into()),
