@@ -3,9 +3,7 @@
 use neuron_runtime::{
     EffectScope, StepRecord, ToolRequest, check_tool_call, effect_of, recorded_digest,
 };
-use neuron_types::{
-    ActivityOptions, DurableError, ToolEffect, ToolError, ToolInvocation, ToolOutput, stored_json,
-};
+use neuron_types::{ActivityOptions, DurableError, ToolInvocation, ToolOutput, stored_json};
 use restate_sdk::context::{ContextClient, RequestTarget};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -91,17 +89,20 @@ impl Batch<'_> {
             let effect = scope.and_then(|_| self.scope.effect(invocation));
             // Only a call with an effect may need its request again.
             let again = effect.as_ref().map(|_| request.clone());
-            let is_carried =
-                effect.as_ref().is_some_and(|effect| self.scope.carried.contains(effect));
-            let call = (!is_carried).then(|| begin(handler, request, effect.clone()));
+            let call = match self.scope.refusal(effect.as_ref()) {
+                Some(refusal) => Err(refusal),
+                None => Ok(begin(handler, request, effect.clone())),
+            };
             calls.push((call, handler, again.zip(effect)));
         }
         let mut results = Vec::with_capacity(calls.len());
         for ((call, handler, shared), invocation) in calls.into_iter().zip(&invocations) {
-            let Some(mut call) = call else {
-                let text = "a call around this one carries out the same effect";
-                results.push(Err(DurableError::Tool(ToolError::ExecutionFailed(text.into()))));
-                continue;
+            let mut call = match call {
+                Ok(call) => call,
+                Err(refusal) => {
+                    results.push(Err(refusal));
+                    continue;
+                }
             };
             let mut attempt = 0;
             let result = loop {
@@ -131,11 +132,9 @@ impl Batch<'_> {
                 };
                 // The result of another call, which has counted its tokens itself.
                 let result = journal.compared(record.into_tool_uncounted());
-                let repeats =
-                    matches!(invocation.effect, ToolEffect::Pure | ToolEffect::Idempotent);
                 match effect_of(&invocation.call.name, &result) {
                     Some(Some(_)) => break result,
-                    Some(None) if !repeats => break result,
+                    Some(None) if !invocation.effect.may_repeat() => break result,
                     _ => {
                         attempt += 1;
                         let effect = format!("{effect}/{attempt}");

@@ -167,10 +167,10 @@ impl<P: Provider> SqliteDurableContext<P> {
     ///
     /// If the future is dropped, `start` may or may not be stored. Call the method again.
     pub async fn start(&self, start: impl Into<Start>) -> Result<Start, DurableError> {
-        let start = self.shared.journal.start(start.into()).await?;
+        let (start, effects) = self.shared.journal.start(start.into()).await?;
         self.shared.requests.restart();
         self.shared.effects.restart(&start);
-        self.restart_effects(&start).await?;
+        self.restart_effects(effects, self.shared.effects.to_stored()).await?;
         Ok(start)
     }
 

@@ -13,7 +13,7 @@ use neuron_runtime::{effect_of, outcome_unknown};
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{
-    DurableError, KnownEffect, Provider, Start, ToolEffect, ToolError, ToolInvocation, ToolOutput,
+    DurableError, KnownEffect, Provider, ToolEffect, ToolError, ToolInvocation, ToolOutput,
     stored_json,
 };
 use tokio::sync::Notify;
@@ -23,7 +23,7 @@ use crate::journal::Journal;
 use crate::texts::to_json;
 use crate::{JournalError, SqliteDurableContext};
 
-/// What the contexts of an outermost run and of the agents inside it know in common about its effects.
+/// The effects of an outermost run, as the contexts of the run and of the agents inside it share them.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     /// Notified when a call that carried out an effect has ended or stopped.
@@ -68,7 +68,7 @@ pub(crate) enum Claim {
 }
 
 impl Wanted {
-    /// Returns what a call of the step `step` wants. Returns `None` if the call has no effect key. `effect` is the
+    /// Returns the effect that a call of the step `step` wants to carry out. Returns `None` if the call has no effect key. `effect` is the
     /// effect that was recorded for the step, and `has_begun` is set if an earlier attempt has begun.
     pub(crate) fn of(
         invocation: &ToolInvocation,
@@ -80,7 +80,7 @@ impl Wanted {
             tool: invocation.call.name.clone(),
             key: invocation.effect_key.clone()?,
             owner: owner(journal, step),
-            repeats: matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent),
+            repeats: effect.may_repeat(),
             has_begun,
             stopped: None,
         })
@@ -164,18 +164,31 @@ pub(crate) fn owner(journal: &Journal, step: &str) -> String {
 pub(crate) struct Carrier {
     effects: Arc<Effects>,
     pub(crate) wanted: Wanted,
-    has_ended: bool,
+    progress: Progress,
+}
+
+/// The progress of a call that may carry out an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Asks,
+    Runs,
+    Ended,
 }
 
 impl Carrier {
     pub(crate) fn new(effects: &Arc<Effects>, wanted: Wanted) -> Self {
         effects.state().stopped.remove(&wanted.owner);
-        Self { effects: effects.clone(), wanted, has_ended: false }
+        Self { effects: effects.clone(), wanted, progress: Progress::Asks }
+    }
+
+    /// Records that the effect was granted to the call.
+    pub(crate) fn granted(&mut self) {
+        self.progress = Progress::Runs;
     }
 
     /// Wakes the calls that wait for the effect. Its row is stored.
     pub(crate) fn ended(mut self, result: &Result<ToolOutput, DurableError>) {
-        self.has_ended = true;
+        self.progress = Progress::Ended;
         if let Some(effect) = self.wanted.known(result) {
             self.effects.state().add(effect);
         }
@@ -185,7 +198,7 @@ impl Carrier {
 
 impl Drop for Carrier {
     fn drop(&mut self) {
-        if !self.has_ended {
+        if self.progress != Progress::Ended {
             self.effects.stop(self.wanted.owner.clone());
         }
     }
@@ -209,7 +222,7 @@ impl Drop for Inside {
     }
 }
 
-/// What becomes of a call with an effect key.
+/// The end of a claim.
 pub(crate) enum Claimed {
     /// The call runs.
     Runs(Carrier),
@@ -263,31 +276,31 @@ impl State {
 }
 
 impl<P: Provider> SqliteDurableContext<P> {
-    /// Stores the effects in `start` that the run does not know yet, and reads all effects of the run.
-    pub(crate) async fn restart_effects(&self, start: &Start) -> Result<(), DurableError> {
-        let carried = match start {
-            Start::Snapshot(snapshot) => &*snapshot.effects,
-            Start::Resume { pending, .. } => &*pending.effects,
-            _ => &[],
-        };
-        let mut rows = Vec::new();
-        for KnownEffect { tool, key, output } in carried.iter().cloned() {
+    /// Begins with the effects in `stored`, which are those of the run, and in `carried`, which came with its start.
+    /// Stores those of `carried` that the run does not have.
+    pub(crate) async fn restart_effects(
+        &self,
+        mut stored: Vec<EffectRow>,
+        carried: Vec<KnownEffect>,
+    ) -> Result<(), DurableError> {
+        let mut missing = Vec::new();
+        for KnownEffect { tool, key, output } in carried {
+            if stored.iter().any(|row| (&row.tool, &row.key) == (&tool, &key)) {
+                continue;
+            }
             let state = match output {
                 Some(output) => EffectState::Done(to_json("the result of an effect", &output)?),
                 None => EffectState::Unknown,
             };
-            rows.push(EffectRow { tool, key, owner: String::new(), state });
+            missing.push(EffectRow { tool, key, owner: String::new(), state });
         }
-        let stored = self.journal().write(move |transaction, place| {
-            let run = (place.outermost(), &*place.id);
-            for row in rows {
-                if EffectRow::find(transaction, run, (&row.tool, &row.key))?.is_none() {
-                    row.store(transaction, run.0)?;
-                }
-            }
-            EffectRow::all(transaction, run)
-        });
-        let stored = stored.await?;
+        if !missing.is_empty() {
+            stored.extend(missing.iter().cloned());
+            let write = self.journal().write(move |transaction, place| {
+                missing.iter().try_for_each(|row| row.store(transaction, place.outermost()))
+            });
+            write.await?;
+        }
         let mut state = self.shared_effects().state();
         *state = State::default();
         for EffectRow { tool, key, state: effect, .. } in stored {
@@ -308,6 +321,9 @@ impl<P: Provider> SqliteDurableContext<P> {
         invocation: &ToolInvocation,
     ) -> Result<Claimed, DurableError> {
         let effects = self.shared_effects();
+        if carrier.progress == Progress::Runs {
+            return Ok(Claimed::Runs(carrier));
+        }
         loop {
             let mut ended = pin!(effects.ended.notified());
             ended.as_mut().enable();
@@ -331,7 +347,7 @@ impl<P: Provider> SqliteDurableContext<P> {
                     return Ok(Claimed::Runs(carrier));
                 }
                 Claim::Known(output) => {
-                    carrier.has_ended = true;
+                    carrier.progress = Progress::Ended;
                     return Ok(Claimed::Ends(Ok(output), None));
                 }
                 Claim::Unfinished => {
@@ -341,7 +357,7 @@ impl<P: Provider> SqliteDurableContext<P> {
                 Claim::Busy { owner } => owner,
             };
             if is_inside(&carrier.wanted.owner, &busy) {
-                carrier.has_ended = true;
+                carrier.progress = Progress::Ended;
                 let text = "a call around this one carries out the same effect";
                 let error = ToolError::ExecutionFailed(text.into());
                 return Ok(Claimed::Ends(Err(DurableError::Tool(error)), None));

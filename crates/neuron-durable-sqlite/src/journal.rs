@@ -17,6 +17,7 @@ use neuron_types::{DurableError, Start, stored_json};
 use tokio::sync::MutexGuard as AsyncGuard;
 
 use crate::JournalError;
+use crate::effect_row::EffectRow;
 use crate::lock::Lock;
 use crate::notices::Notices;
 use crate::run_info::RunStatus;
@@ -87,16 +88,20 @@ impl Journal {
         self.place.run != self.place.opened.run
     }
 
-    /// Begins the replay, and returns the stored start of the run. If the run has no start yet, stores and returns
-    /// `start`. Sets a stalled run to running.
-    pub(crate) async fn start(&self, start: Start) -> Result<Start, DurableError> {
+    /// Begins the replay, and returns the stored start and the effects of the run. If the run has no start yet, stores and
+    /// returns `start`. Sets a stalled run to running.
+    pub(crate) async fn start(
+        &self,
+        start: Start,
+    ) -> Result<(Start, Vec<EffectRow>), DurableError> {
         let _asking = self.ask()?;
         let json = to_json("the start of the run", &start)?;
         let id = self.place.id.clone();
-        let (run, steps, is_new) = self
+        let (run, steps, effects, is_new) = self
             .write(move |transaction, place| {
                 let mut run = RunRow::get(transaction, &id)?;
                 let steps = StepRow::load(transaction, (place.run, &id), 0)?;
+                let effects = EffectRow::all(transaction, (place.run, &id))?;
                 let is_new = run.start.is_none();
                 if is_new {
                     run.set_first_start(json);
@@ -109,7 +114,7 @@ impl Journal {
                 if is_new || stood_still {
                     run.update(transaction)?;
                 }
-                Ok((run, steps, is_new))
+                Ok((run, steps, effects, is_new))
             })
             .await?;
         let stored = match (is_new, &run.start) {
@@ -123,7 +128,7 @@ impl Journal {
             snapshot.check_version()?;
         }
         *self.state() = State { needs_start: false, ..State::new(&run, steps) };
-        Ok(stored)
+        Ok((stored, effects))
     }
 
     /// Begins the next step, and returns a [`Turn`] with which the step uses the journal. If an earlier step was

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use neuron_runtime::{StepRecord, check_tool_call, recorded_digest};
+use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Transaction;
 
 use neuron_types::{
@@ -12,7 +13,7 @@ use neuron_types::{
 };
 
 use crate::effect_row::EffectRow;
-use crate::effects::{Carrier, Claimed, Inside, Wanted, owner};
+use crate::effects::{Carrier, Claim, Claimed, Inside, Wanted, owner};
 use crate::journal::{Kind, Place, Turn, other};
 use crate::model_step::read;
 use crate::step_row::{StepRow, time};
@@ -40,7 +41,7 @@ impl Intent {
     /// Returns `true` if the call must not run again after a crash.
     fn is_at_most_once(&self) -> bool {
         let (Self::Insert(step) | Self::Update(step)) = self;
-        !matches!(step.effect, Some(ToolEffect::Pure | ToolEffect::Idempotent))
+        !step.effect.unwrap_or_default().may_repeat()
     }
 }
 
@@ -72,7 +73,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     ) -> Result<Vec<Result<ToolOutput, DurableError>>, DurableError> {
         let journal = self.journal();
         let turn = journal.turn().await?;
-        let (calls, intents) = self.prepare(&turn, batch)?;
+        let (mut calls, intents) = self.prepare(&turn, batch)?;
         if !intents.is_empty() {
             let is_once = intents.iter().any(Intent::is_at_most_once);
             let wanted: Vec<Wanted> = calls
@@ -86,18 +87,25 @@ impl<P: Provider> SqliteDurableContext<P> {
                 })?;
                 // With the intents, so that a call that has begun has a claim. A call whose effect is another call's
                 // finds that out when it runs.
-                wanted.iter().try_for_each(|wanted| {
-                    wanted.claim(transaction, (place.outermost(), &place.id)).map(drop)
-                })
+                let is_granted = |wanted: &Wanted| {
+                    let claim = wanted.claim(transaction, (place.outermost(), &place.id))?;
+                    Ok(matches!(claim, Claim::Granted))
+                };
+                wanted.iter().map(is_granted).collect::<Result<Vec<bool>, Abort<JournalError>>>()
             };
-            if is_once {
-                journal.write_step(write).await?;
+            let granted = if is_once {
+                let granted = journal.write_step(write).await?;
                 // Without the intent, a call that must not run twice would run again. The witness file records the last
                 // commit number, so a synced witness detects that the intent was lost.
                 journal.database().sync_witness().await.map_err(JournalError::from)?;
+                granted
             } else {
                 // These calls may run twice, so a power failure may undo their intents.
-                journal.write_step_unsynced(write).await?;
+                journal.write_step_unsynced(write).await?
+            };
+            let carriers = calls.iter_mut().filter_map(|call| call.carrier.as_mut());
+            for (carrier, _) in carriers.zip(granted).filter(|(_, is_granted)| *is_granted) {
+                carrier.granted();
             }
         }
         let ran = join_all(calls.into_iter().map(|call| self.call_tool(call, options.clone())));
@@ -183,7 +191,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         now: i64,
     ) -> Result<StepRow, DurableError> {
         step.effect = Some(effect);
-        if matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent) {
+        if effect.may_repeat() {
             step.attempt = step.attempt.saturating_add(1);
             return Ok(step);
         }
@@ -217,27 +225,23 @@ impl<P: Provider> SqliteDurableContext<P> {
         if let Some(budget) = budget {
             invocation.ctx.extensions.insert(budget.part(UsageLimits::default()));
         }
-        let claimed = match carrier {
-            Some(carrier) => Some(self.claim(carrier, &invocation).await),
-            None => None,
+        let (carrier, known) = match carrier {
+            None => (None, None),
+            Some(carrier) => match self.claim(carrier, &invocation).await {
+                Ok(Claimed::Runs(carrier)) => (Some(carrier), None),
+                Ok(Claimed::Ends(result, carrier)) => (carrier, Some(result)),
+                Err(error) => return (Err(error), None),
+            },
         };
-        let ran = match claimed.transpose() {
-            Err(error) => Err(error),
-            Ok(Some(Claimed::Ends(result, carrier))) => {
-                self.store(&invocation.call.name, &invocation.ctx, step, result, carrier).await
+        let ran = match (known, agent) {
+            (Some(result), _) => {
+                let (name, ctx) = (&invocation.call.name, &invocation.ctx);
+                self.store(name, ctx, step, result, (carrier, None)).await
             }
-            Ok(claimed) => {
-                let carrier = claimed.and_then(|claimed| match claimed {
-                    Claimed::Runs(carrier) => Some(carrier),
-                    Claimed::Ends(..) => None,
-                });
-                match agent {
-                    Some(agent) => {
-                        Box::pin(self.run_agent(&*agent, invocation, step, carrier)).await
-                    }
-                    None => self.run_tool(invocation, step, options, carrier).await,
-                }
+            (None, Some(agent)) => {
+                Box::pin(self.run_agent(&*agent, invocation, step, carrier)).await
             }
+            (None, None) => self.run_tool(invocation, step, options, carrier).await,
         };
         match ran {
             Ok((record, at)) => (record.into_tool_uncounted(), Some(at)),
@@ -261,7 +265,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         };
         let result = result
             .unwrap_or_else(|| Err(other(format!("the call of `{name}` returned no result"))));
-        self.store(&name, &ctx, step, result, carrier).await
+        self.store(&name, &ctx, step, result, (carrier, None)).await
     }
 
     /// Runs an agent inside a tool call, and stores the result of the call. The steps of the agent are stored in a
@@ -276,7 +280,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         carrier: Option<Carrier>,
     ) -> Result<(StepRecord<ToolOutput>, i64), DurableError> {
         let ToolInvocation { call, ctx, scope, .. } = invocation;
-        let inside = Inside::new(self.shared_effects(), owner(self.journal(), &step.key));
+        let owner = owner(self.journal(), &step.key);
+        let inside = Inside::new(self.shared_effects(), owner.clone());
         let run = async {
             self.check_arguments(&call)?;
             let agent =
@@ -299,7 +304,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         };
         let result = run.await;
         drop(inside);
-        self.store(&call.name, &ctx, step, result, carrier).await
+        self.store(&call.name, &ctx, step, result, (carrier, Some(owner))).await
     }
 
     /// Returns an error if the arguments of a call are longer than the record limit.
@@ -315,7 +320,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
-    /// Stores the result of a call, and the end of the effect that it carried out. Returns the stored result, and the
+    /// Stores the result of a call, and the end of the effect that it carried out. `agent` is the
+    /// [owner](EffectRow::owner) of the effects of a call whose agent has run. Returns the stored result, and the
     /// time in milliseconds since 1970 at which the call ended.
     ///
     /// # Errors
@@ -327,7 +333,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         ctx: &ToolContext,
         step: StepRow,
         result: Result<ToolOutput, DurableError>,
-        carrier: Option<Carrier>,
+        (carrier, agent): (Option<Carrier>, Option<String>),
     ) -> Result<(StepRecord<ToolOutput>, i64), DurableError> {
         let result = match result {
             Ok(output) => Ok(output),
@@ -349,12 +355,14 @@ impl<P: Provider> SqliteDurableContext<P> {
         let result: StepRecord<ToolOutput> = StepRecord::from_json(&record)?;
         let carried = carrier.map(|carrier| (carrier, result.clone().into_tool_uncounted()));
         let effect = carried.as_ref().map(|(carrier, result)| carrier.wanted.ended(result));
-        let (effect, owner) = (effect.transpose()?, owner(self.journal(), &step.key));
+        let effect = effect.transpose()?;
         let step = step.ended(text(record)?, at);
         let write = self.journal().write(move |transaction, place| {
             step.update(transaction, place.run)?;
             let outermost = place.outermost();
-            let unknown = EffectRow::end_inside(transaction, (outermost, &place.id), &owner)?;
+            let inside =
+                |agent: &String| EffectRow::end_inside(transaction, (outermost, &place.id), agent);
+            let unknown = agent.as_ref().map(inside).transpose()?.unwrap_or_default();
             effect.map_or(Ok(()), |effect| effect.store(transaction, outermost))?;
             Ok(unknown)
         });

@@ -45,7 +45,7 @@ pub(crate) enum Answer {
     Had(ToolOutput),
 }
 
-/// What became of a call that carried out an effect.
+/// The outcome of a call that carried out an effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -98,7 +98,7 @@ enum State {
 }
 
 impl EffectRegister {
-    /// Replaces the effects with those of earlier executions.
+    /// Replaces the effects with the effects of earlier executions.
     pub(crate) fn restart(&mut self, effects: &[KnownEffect]) {
         let entry = |effect: &KnownEffect| {
             let state = effect.output.clone().map_or(State::Unknown, State::Had);

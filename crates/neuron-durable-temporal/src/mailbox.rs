@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::effects::{self, EffectRegister};
 use crate::json::Json;
+use crate::signal_input::SignalInput;
 use crate::wait::{Wait, Waits};
 
 /// A signal to a run. The workflow's signal `neuron_signal` takes this type.
@@ -102,6 +103,14 @@ impl Mailbox {
             return;
         }
         self.signals.entry(signal.name).or_default().push_back(signal.value);
+    }
+
+    /// Delivers the input of the signal `neuron_signal`. An input that cannot be parsed is dropped.
+    pub(crate) fn receive(&mut self, input: &SignalInput) {
+        match input.read() {
+            Ok(signal) => self.deliver(signal),
+            Err(error) => tracing::warn!(%error, "a signal cannot be read; it is dropped"),
+        }
     }
 
     /// Returns the calls that wait for a decision, without the conversation. Returns `None` if the run does not wait

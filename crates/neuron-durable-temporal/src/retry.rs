@@ -69,7 +69,7 @@ pub(crate) fn another_tool_call(
     attempt: u32,
 ) -> Option<ApplicationFailure> {
     policy.filter(|policy| allows(policy, error.kind(), attempt))?;
-    let may_repeat = matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent);
+    let may_repeat = effect.may_repeat();
     let is_failure = matches!(error, ToolError::ExecutionFailed(_));
     (may_repeat && is_failure).then(|| failure(&ErrorRecord::from(error), None))
 }

@@ -143,10 +143,7 @@ impl SubAgentWorkflow {
     /// Receives the answer of the outermost run to a claim of an effect.
     #[signal(name = "neuron_signal")]
     pub(crate) fn deliver(&mut self, _ctx: &mut SyncWorkflowContext<Self>, signal: SignalInput) {
-        match signal.read() {
-            Ok(signal) => self.mailbox.deliver(signal),
-            Err(error) => tracing::warn!(%error, "a signal cannot be read; it is dropped"),
-        }
+        self.mailbox.receive(&signal);
     }
 }
 

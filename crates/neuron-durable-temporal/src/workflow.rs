@@ -186,10 +186,7 @@ impl AgentWorkflow {
     /// Appends a signal to the mailbox. A signal that cannot be parsed is dropped.
     #[signal(name = "neuron_signal")]
     pub(crate) fn deliver(&mut self, _ctx: &mut SyncWorkflowContext<Self>, signal: SignalInput) {
-        match signal.read() {
-            Ok(signal) => self.mailbox.deliver(signal),
-            Err(error) => tracing::warn!(%error, "a signal cannot be read; it is dropped"),
-        }
+        self.mailbox.receive(&signal);
     }
 
     /// Returns the calls that wait for a decision. Returns `None` if the run does not wait for decisions.

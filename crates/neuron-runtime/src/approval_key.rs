@@ -9,6 +9,8 @@ use neuron_types::{ApprovalError, ApprovalSignature, ApprovalSigner, PendingCall
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::digest::hexadecimal;
+
 /// A key that signs an agent's pending calls, which are tool calls that wait for an approval.
 ///
 /// A program may store pending calls outside of its process until a person decides. Meanwhile somebody may edit the
@@ -154,19 +156,9 @@ impl fmt::Debug for ApprovalKey {
 /// Returns a JSON value with the keys of its objects sorted. Values that differ only in the order of keys therefore get
 /// the same signature, because a storage may reorder keys.
 fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Array(items) => items.iter().map(sorted).collect(),
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_by_key(|(key, _)| *key);
-            fields.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
-        }
-        scalar => scalar.clone(),
-    }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut value = value.clone();
+    value.sort_all_objects();
+    value
 }
 
 /// Decodes hexadecimal digits. Returns `None` if a character is not a digit or the number of digits is odd.

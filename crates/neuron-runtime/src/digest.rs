@@ -125,6 +125,11 @@ pub(crate) fn write(hasher: &mut Hasher, value: &impl Serialize) -> Result<(), D
         .map_err(|error| DurableError::Other(error.into()))
 }
 
+/// Returns bytes as hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Finishes a hash and returns its first 128 bits as hexadecimal digits.
 pub(crate) fn text(hash: Sha256) -> String {
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()

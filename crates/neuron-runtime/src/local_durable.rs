@@ -12,8 +12,8 @@ use futures_util::future::join_all;
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, DeltaSink, DurableContext,
     DurableError, Progress, Provider, ProviderError, RequestRef, ResponseEnd, StreamEvent,
-    ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation, ToolOutput, ToolSet,
-    WasmCompatSend, parse_signal,
+    ToolCall, ToolContext, ToolError, ToolInvocation, ToolOutput, ToolSet, WasmCompatSend,
+    parse_signal,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -167,7 +167,7 @@ impl<P: Provider> LocalDurableContext<P> {
     ) -> Result<ToolOutput, DurableError> {
         let effect = self.tools.get(&call.name).map(|tool| tool.effect());
         // Another attempt of any other tool could repeat its effect.
-        let may_repeat = matches!(effect, Some(ToolEffect::Pure | ToolEffect::Idempotent));
+        let may_repeat = effect.unwrap_or_default().may_repeat();
         let mut attempts = Attempts::new(options);
         loop {
             let error = match self.run_tool_once(call, ctx, options).await {

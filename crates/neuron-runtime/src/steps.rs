@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::Asked;
+use crate::digest::hexadecimal;
 
 /// Default maximum length of a journal record in bytes (1 MiB).
 pub const DEFAULT_RECORD_LIMIT: usize = 1 << 20;
@@ -322,10 +323,6 @@ impl UnknownOutcome {
     }
 }
 
-fn hexadecimal_digest(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A tool call that another process runs, with the data that may leave this process.
 ///
 /// The engine's journal stores the request. Therefore the request contains only the allowed environment variables of
@@ -405,7 +402,16 @@ impl EffectScope {
     pub fn effect(&self, invocation: &ToolInvocation) -> Option<String> {
         let key = invocation.effect_key.as_ref()?;
         let named = serde_json::json!([self.run, invocation.call.name, key]).to_string();
-        Some(hexadecimal_digest(&named))
+        Some(hexadecimal(&Sha256::digest(named)))
+    }
+
+    /// Returns the error of a call that wants to carry out `effect`, if a call around it carries out the same effect and
+    /// would wait for it. Otherwise returns `None`.
+    #[must_use]
+    pub fn refusal(&self, effect: Option<&String>) -> Option<DurableError> {
+        effect.filter(|effect| self.carried.contains(effect))?;
+        let text = "a call around this one carries out the same effect";
+        Some(DurableError::Tool(ToolError::ExecutionFailed(text.into())))
     }
 
     /// Returns the scope for the calls inside the call that carries out `effect`.
@@ -451,7 +457,7 @@ impl ToolRequest {
             None => self.idempotency_key.clone(),
             Some(resumed) => {
                 let resumed = serde_json::to_string(resumed).unwrap_or_default();
-                format!("{}/{}", self.idempotency_key, hexadecimal_digest(&resumed))
+                format!("{}/{}", self.idempotency_key, hexadecimal(&Sha256::digest(resumed)))
             }
         }
     }

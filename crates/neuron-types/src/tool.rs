@@ -370,6 +370,12 @@ pub enum ToolEffect {
 }
 
 impl ToolEffect {
+    /// Returns `true` if a call may run again after its outcome was lost, so for `Pure` and `Idempotent`.
+    #[must_use]
+    pub fn may_repeat(self) -> bool {
+        matches!(self, Self::Pure | Self::Idempotent)
+    }
+
     /// Returns the more restrictive of two effects. `AtMostOnce` is the most restrictive, and `Pure` the least.
     #[must_use]
     pub fn more_careful(self, other: Self) -> Self {

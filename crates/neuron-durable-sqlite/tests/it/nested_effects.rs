@@ -193,6 +193,21 @@ impl Office {
         results.collect()
     }
 
+    /// Drives the run until a payment hangs, and drops it.
+    async fn interrupt(&self, runs: &SqliteRuns) {
+        let waits = async {
+            while self.paid() == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            // Long enough for the other clerk to wait for this payment.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        };
+        tokio::select! {
+            ended = self.drive(runs) => panic!("{ended:?}"),
+            () = waits => {}
+        }
+    }
+
     fn paid(&self) -> usize {
         self.pay.calls.load(Ordering::SeqCst)
     }
@@ -260,17 +275,7 @@ async fn interrupted_payment_is_unknown_to_all_agents() {
         let (_folder, path) = place();
         let office = Office::new(clerks, ONCE, &[Call::Hangs]);
         let runs = SqliteRuns::open(&path).await.unwrap();
-        let waits = async {
-            while office.paid() == 0 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            // Long enough for the other clerk to wait for this payment.
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        };
-        tokio::select! {
-            ended = office.drive(&runs) => panic!("{ended:?}"),
-            () = waits => {}
-        }
+        office.interrupt(&runs).await;
         let results = office.drive(&SqliteRuns::open(&path).await.unwrap()).await;
         assert!(results.iter().all(|result| result.contains("unknown")), "{results:?}");
         assert_eq!(office.paid(), 1);
@@ -283,16 +288,7 @@ async fn interrupted_payment_ends_a_run_that_must_not_go_on() {
     let (_folder, path) = place();
     let office = Office::new(&[2], ONCE, &[Call::Hangs]);
     let runs = SqliteRuns::open(&path).await.unwrap();
-    let waits = async {
-        while office.paid() == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    };
-    tokio::select! {
-        ended = office.drive(&runs) => panic!("{ended:?}"),
-        () = waits => {}
-    }
+    office.interrupt(&runs).await;
     let tools = office.tools(office.pay.clone());
     let agent = Agent::builder(office.model.clone())
         .tools(tools.clone())

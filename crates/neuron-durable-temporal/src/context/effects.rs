@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use neuron_runtime::outcome_unknown;
-use neuron_types::{DurableError, ToolError, ToolOutput};
+use neuron_types::{DurableError, ToolOutput};
 use send_wrapper::SendWrapper;
 use serde_json::Value;
 use temporalio_sdk::SignalWorkflowOptions;
@@ -113,11 +113,5 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         let options = SignalWorkflowOptions::default();
         let sent = SendWrapper::new(other.signal(AgentWorkflow::deliver, signal, options)).await;
         sent.map_err(|error| DurableError::ActivityFailed(error.to_string()))
-    }
-
-    /// Returns the error of a call whose effect a call around it carries out.
-    pub(super) fn carried_outside() -> DurableError {
-        let text = "a call around this one carries out the same effect";
-        DurableError::Tool(ToolError::ExecutionFailed(text.into()))
     }
 }

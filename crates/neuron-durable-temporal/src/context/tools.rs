@@ -90,11 +90,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         let mut request = ToolRequest::new(invocation, options.clone(), &self.options.environment);
         let is_agent = *is_agent && self.keeps_what_was_asked;
         let effect_id = self.scope.as_ref().and_then(|scope| scope.effect(invocation));
-        let is_carried = self
-            .scope
-            .as_ref()
-            .zip(effect_id.as_ref())
-            .is_some_and(|(scope, effect)| scope.carried.contains(effect));
+        let refusal = self.scope.as_ref().and_then(|scope| scope.refusal(effect_id.as_ref()));
         if is_agent {
             request.effect_scope = self.scope.as_ref().map(|scope| scope.inside(effect_id.clone()));
         }
@@ -116,8 +112,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
                 .map(|digest| format!("tool/{batch}/{position}/{}/{digest}", call.name)),
             false => tool_digest(call).map(|digest| format!("tool/{batch}/{position}/{digest}")),
         };
-        let (id, request) = match id {
-            Ok(_) if is_carried => (String::new(), Err(Self::carried_outside())),
+        let (id, request) = match refusal.map_or(id, Err) {
             Ok(id) => (id, request),
             Err(error) => (String::new(), Err(error)),
         };
@@ -126,7 +121,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             key,
             workflow: self.ctx.info().workflow_id().to_owned(),
             call: id.clone(),
-            repeats: matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent),
+            repeats: effect.may_repeat(),
         });
         Call {
             name: call.name.clone(),

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use chrono::{DateTime, Utc};
 use neuron_types::{
     ApprovalDecision, ApprovalDecisions, ApprovalError, Durability, DurableContext, LoopError,
-    Message, Start, ToolContext, ToolEffect,
+    Message, Start, ToolContext,
 };
 
 use super::{Live, SessionHandle};
@@ -28,7 +28,7 @@ pub(super) fn begin(
     ledger.recover(|name| {
         let tool = parts.definition.tools.get(name);
         let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
-        matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent)
+        effect.may_repeat()
     });
     let Some(start) = live.start.take() else {
         return Ok(());

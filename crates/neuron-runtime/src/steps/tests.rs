@@ -453,6 +453,9 @@ fn effect_is_the_same_for_all_calls_of_an_outermost_run_with_one_key() {
     assert_eq!(effect, "40d0b0b59f84b7b9e51bc221ac6e213c2b611748f109c6059368ffa1cb2dc8b5");
     let inside = scope.inside(Some(effect.clone()));
     assert_eq!(inside.effect(&call("pay", Some("17"))), Some(effect.clone()));
+    let refused = |scope: &EffectScope| scope.refusal(Some(&effect)).is_some();
+    assert_eq!((refused(&inside), refused(&scope)), (true, false));
+    assert!(inside.refusal(None).is_none());
     assert_eq!((scope.inside(None), inside.carried), (scope.clone(), vec![effect.clone()]));
     let others = [
         scope.effect(&call("pay", Some("18"))),
