@@ -128,6 +128,7 @@ async fn compact(
     // Estimates may be coarse, so fewer messages with the same estimate are progress too.
     let is_shorter = messages.len() < ledger.messages().len();
     // FAULT a compaction that changes nothing is progress: `is_shorter` -> `true`
+    // FAULT a compaction that grows is progress: `new_estimate < old_estimate` -> `new_estimate != old_estimate`
     let progress = new_estimate < old_estimate || (new_estimate == old_estimate && is_shorter);
     if !progress {
         return Ok(None);

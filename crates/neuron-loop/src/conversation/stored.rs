@@ -50,6 +50,8 @@ pub(crate) fn session_parts(
     head.explain_missing(None);
     let value = serde_json::to_value(head)?;
     state.custom.insert(SESSION_KEY.to_owned(), value);
+    // FAULT a session does not say what it used: without the line
+    //     (sessions::total_usage_continues_and_run_usage_starts_at_zero)
     state.token_usage.clone_from(&ledger.tally().total_usage);
     Ok((settled, state))
 }
@@ -65,6 +67,8 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
     // with every store.
     let question = |pending: &PendingCall| {
         let mut question = pending.clone();
+        // FAULT a call that was signed again is another: without the line
+        //     (store::decision_on_a_copy_is_accepted_after_the_calls_were_signed_again)
         question.signature = None;
         question
     };

@@ -105,6 +105,7 @@ impl Ledger {
     pub(crate) fn close_batch_because_of(&mut self, error: &LoopError) {
         self.close_batch(&match error {
             LoopError::Cancelled => Cow::Borrowed("the run was cancelled"),
+            // FAULT a call beside a failed one has its error: without the arm
             LoopError::Tool(_) => Cow::Borrowed("another tool call of the same answer failed"),
             other => Cow::Owned(other.to_string()),
         });
@@ -123,6 +124,8 @@ impl Ledger {
         let made = calls.batch.calls_in(calls.answer);
         for (made, state) in made.zip(&mut calls.batch.calls) {
             *state = match state {
+                // FAULT an interrupted call with edited arguments repeats the old ones: `input: None` -> `..`
+                //     (approval::interrupted_call_with_edited_arguments_does_not_repeat_the_old_ones)
                 CallState::Begun { input: None } if may_repeat(made.name) => CallState::Open,
                 CallState::Begun { .. } => CallState::Ended { is_error: true, ran: false },
                 _ => continue,

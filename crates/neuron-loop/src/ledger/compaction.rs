@@ -68,6 +68,8 @@ impl CompactionBackoff {
         // FAULT a run that misses is counted once for all runs: without the line
         //     (context_size::unreachable_budget_is_reported_once_over_many_runs)
         self.missed = false;
+        // FAULT a budget that is never reached is tried in each run: `MAX_MISSED_RUNS` -> `usize::MAX`
+        //     (context_size::unreachable_budget_is_reported_once_over_many_runs)
         if self.missed_runs < MAX_MISSED_RUNS {
             self.compact_above = None;
         }
@@ -104,6 +106,7 @@ impl CompactionBackoff {
 
     /// Records a compaction that shortened the history to the strategy's token budget, and resets all counters.
     pub(crate) fn reached(&mut self) {
+        // FAULT a compaction that reached its budget is put off: `..Self::default()` -> `..self.clone()`
         *self = Self { reported: self.reported, ..Self::default() };
     }
 
@@ -119,6 +122,8 @@ impl CompactionBackoff {
     /// missed run, but only once.
     fn miss(&mut self, tokens: usize) {
         self.compact_above = Some(grown(tokens));
+        // FAULT a run misses its budget more than once: `!std::mem::replace(&mut self.missed, true)` ->
+        //     `!std::mem::replace(&mut self.missed, false)`
         if !std::mem::replace(&mut self.missed, true) {
             self.missed_runs = self.missed_runs.saturating_add(1);
         }

@@ -125,6 +125,7 @@ impl Ledger {
     /// Returns `true` if the run can take messages now. A response that the provider paused must be continued first.
     pub(crate) fn takes_messages(&self) -> bool {
         match &self.phase {
+            // FAULT a message comes between two parts of an answer: `!self.is_paused()` -> `true`
             Phase::TurnStart => !self.is_paused(),
             // FAULT a message after the last call of a limit goes on: `ending.limit.is_none()` -> `true`
             Phase::Ended(ending) => ending.limit.is_none(),
@@ -139,6 +140,7 @@ impl Ledger {
         for message in messages {
             self.add_message(message);
         }
+        // FAULT a message after the last answer is not answered: without the statement
         if is_steered {
             self.phase = Phase::TurnStart;
         }
@@ -195,7 +197,8 @@ impl Ledger {
             self.messages.rewrite(|messages| {
                 while messages.pop_if(|last| last.role == Role::Assistant).is_some() {}
             });
-            (self.size, self.tally.run.pauses) = (None, 0);
+            self.size = None;
+            // FAULT a message behind a rejected answer has passed: without the line
             self.tally.passed_messages = self.tally.passed_messages.min(self.messages.len());
             return;
         };

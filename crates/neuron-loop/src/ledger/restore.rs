@@ -124,6 +124,7 @@ impl Ledger {
 
     /// Restores the conversation of a run that waits for an approval.
     pub(crate) fn from_pending(pending: PendingApproval) -> Result<Self, ApprovalError> {
+        // FAULT a state without its results is resumed: without the line
         pending.check_whole()?;
         let mut ledger = Self { messages: pending.messages.into(), ..Self::default() };
         // FAULT a restored conversation counts the next run like the last: without `.saturating_add(1)`

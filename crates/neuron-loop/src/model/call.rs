@@ -46,6 +46,7 @@ pub(crate) async fn call_model<'a>(
     let usage = ledger.tally().run.usage.total.clone();
     let (messages, counters) = ledger.counters();
     let request = env.frame.request(noticed.as_deref().unwrap_or(messages));
+    // FAULT a last call has the key of other messages: without `.filter(|_| noticed.is_none())`
     let key = messages.key().filter(|_| noticed.is_none());
     let request = key.map_or(request, |key| request.with_history(key));
     let choice = limit.as_ref().and_then(|_| last_choice(env, output_tool, request));
@@ -92,6 +93,7 @@ pub(crate) async fn call_model<'a>(
         std::mem::take(&mut *lock(&link.state));
     *prefetch = begun;
     if let Ok(response) = &answer {
+        // FAULT the reader does not get the whole message: without the line
         env.reader.send(|| StreamEvent::MessageComplete(response.message.clone())).await;
     }
     // FAULT the reader does not hear what a rejected answer took: `Some(usage) = usage` -> `(Some(usage), Ok(_)) =
@@ -123,9 +125,13 @@ fn last_choice(
     match output_tool {
         Some(name) => {
             let can_force = env.parts.model.info_dyn().can_force_call(request);
+            // FAULT a provider is forced that cannot be: `can_force.then` -> `(can_force || true).then`
+            //     (regressions::last_call_forces_the_output_tool_only_if_possible)
             can_force.then(|| ToolChoice::Specific { name: name.to_owned() })
         }
         // Some vendors reject a tool choice in a request without tools.
+        // FAULT a request without tools forbids them: `(!request.tools.is_empty()).then_some(ToolChoice::None)` ->
+        //     `Some(ToolChoice::None)` (finalize::last_call_without_tools_sends_no_tool_choice)
         None => (!request.tools.is_empty()).then_some(ToolChoice::None),
     }
 }

@@ -227,6 +227,8 @@ impl<'a, 'l> Link<'a, 'l> {
         let mut tally = lock(self.tally);
         if let Ok(response) = answered {
             self.hooks.env.run.responses.fetch_add(1, Ordering::Relaxed);
+            // FAULT the reader does not hear what a call cost: without the line
+            //     (cost::hooks_scopes_and_events_receive_the_cost)
             response.usage.cost = used.cost;
             lock(&self.state).usage = Some(response.usage.clone());
             if is_estimated {
@@ -317,7 +319,10 @@ impl<'a, 'l> Link<'a, 'l> {
             let next = prefetch.beside(source.next(&mut received.usage));
             let progress = or_cancelled(token, next).await?;
             use StreamEvent::Reset;
+            // FAULT the retry of an engine is a first chunk: `None | Some(Reset { .. })` -> `None`
+            //     (first_chunk::engine_retry_belongs_to_the_same_call)
             let is_answer = !matches!(progress, Progress::Event(None | Some(Reset { .. })));
+            // FAULT a stream that broke has not begun: without the line (budget::error_inside_a_stream_is_charged)
             received.has_begun |= is_answer;
             // FAULT the first chunk is not told: `heard.is_none()` -> `false`
             // FAULT every part of an answer is told as its first: without `heard.is_none() &&`
@@ -336,6 +341,7 @@ impl<'a, 'l> Link<'a, 'l> {
                     // FAULT a cancelled stream shows one part more: without the line
                     //     (first_chunk::cancel_stops_the_engine_and_not_the_hook)
                     check(token)?;
+                    // FAULT calls start early beside an engine: without `&& source.is_provider()`
                     if self.hooks.env.config().early_tools && source.is_provider() {
                         prefetch.take_event(self.hooks.env, &hidden, &delta, self.tally).await?;
                     }
@@ -389,5 +395,7 @@ fn hidden_tools(tools: &[ToolDefinition], call: &ModelCall<'_>) -> Arc<[String]>
     let is_offered = |name: &str| offered.iter().any(|tool| tool.name == name);
     let removed = tools.iter().filter(|tool| !is_offered(&tool.name));
     let removed = removed.map(|tool| tool.name.clone());
+    // FAULT a deferred tool that a layer refused is offered: without `.chain(call.refused.iter().map(|name|
+    //     (*name).to_owned()))` (deferred_tools::restriction_of_a_turn_applies_to_found_tools)
     removed.chain(call.refused.iter().map(|name| (*name).to_owned())).collect()
 }

@@ -82,6 +82,8 @@ impl RunScope {
     ) -> Self {
         let mut extensions = ctx.extensions.clone();
         // The resumed approval belongs to the agent that runs with this context, not to agents inside its calls.
+        // FAULT a decision reaches agents inside the call: without the line
+        //     (approval::resumed_approval_reaches_only_its_own_call)
         extensions.remove::<ResumedApproval>();
         let budget = add_budget(own_budget, &mut extensions);
         let pauses = waits || parts.config().pauses(parts.durability.is_some());
@@ -113,6 +115,8 @@ impl<'a> Env<'a> {
         let known = size.and_then(|size| {
             let later = request.messages.get(size.messages..)?;
             let estimate = if later.is_empty() { 0 } else { strategy.token_estimate_dyn(later) };
+            // FAULT changed tools have the size of the former ones: `size.with_frame(|| self.frame.size(strategy))` ->
+            //     `size.tokens` (context_size::changing_tools_change_the_known_size)
             Some(size.with_frame(|| self.frame.size(strategy)).saturating_add(estimate))
         });
         known.unwrap_or_else(|| strategy.estimate_request_dyn(request))

@@ -28,6 +28,7 @@ pub(super) fn begin(
     ledger.recover(|name| {
         let tool = parts.definition.tools.get(name);
         let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
+        // FAULT an interrupted call of any tool runs again: `effect.may_repeat()` -> `true || effect.may_repeat()`
         effect.may_repeat()
     });
     let Some(start) = live.start.take() else {
@@ -42,10 +43,14 @@ pub(super) fn begin(
         Start::Continue if live.waits && ledger.waits() => {
             // These calls are signed again, which would also cover a changed call. The old signatures are therefore
             // checked, but an expired signature is accepted.
+            // FAULT a changed call is signed again: without the line
+            //     (store::changed_pending_call_in_a_session_is_not_signed)
             verify(parts, ledger, Some(&|| DateTime::<Utc>::MIN_UTC))?;
         }
         Start::Continue => {
             // They make an interrupted run, or a run that has ended, go on with what was injected.
+            // FAULT a message before a run that has ended begins no other: without the line
+            //     (ends::message_behind_a_stored_answer_begins_another_run)
             live.injected.drain(..).for_each(|message| ledger.push(message));
             ledger.begin_continued(run_id())?;
         }
@@ -116,6 +121,8 @@ pub(super) fn accept(
     decisions: &ApprovalDecisions,
 ) -> Result<(), ApprovalError> {
     let engine = parts.durability.map(|engine| || engine.now());
+    // FAULT a decision on a call that nobody signed is carried out: without the line
+    //     (approval::signed_agent_rejects_calls_it_did_not_sign)
     verify(parts, ledger, engine.as_ref().map(|time| time as &dyn Fn() -> _))?;
     let pending = ledger.pending().ok_or(ApprovalError::NothingPending)?;
     // FAULT wrong decisions are carried out: `?` -> `.ok()`

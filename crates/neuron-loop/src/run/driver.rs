@@ -91,6 +91,10 @@ pub(crate) async fn drive(
                 let ending = ledger.end_run();
                 ending.map(|ending| RunResult::new(ledger, ending)).ok_or(LoopError::Cancelled)
             }
+            // What was not stored is still in memory, so a run with `Start::Continue` goes on here.
+            // FAULT an answer that was not stored is lost: without the line
+            //     (store::run_that_was_not_stored_continues_where_it_was)
+            Err(error @ LoopError::Storage(_)) => Err(error),
             Err(error) => {
                 // FAULT a run that failed is not over: without the line
                 //     (lifecycle::continue_run_starts_without_a_new_message)
@@ -252,8 +256,13 @@ impl Driver<'_> {
         // The messages are journaled, so that a replay adds the same messages at the same place.
         let failed = |error| LoopError::from(DurableError::Other(Box::new(error)));
         let (run, messages_before) = (&ledger.tally().run, ledger.messages().len());
+        // FAULT all messages to a run have one name in its journal: `"steering {}.{}.{messages_before}", run.number,
+        //     run.requests` -> `"steering {}", (run.number, messages_before).0`
+        //     (ends::message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back)
         let name = format!("steering {}.{}.{messages_before}", run.number, run.requests);
         let put_back = |sent: Vec<Message>| handle.put_back(sent);
+        // FAULT a message is lost while it is journaled: `, put_back)` -> `, drop)`
+        //     (ends::message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back)
         let sent = scopeguard::guard(handle.take_or_close(has_ended), put_back);
         let by = random_id("steering");
         let mut value = serde_json::to_value(&*sent).map_err(failed)?;

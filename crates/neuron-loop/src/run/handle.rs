@@ -182,6 +182,8 @@ impl RunHandle {
         if control.is_cancelled {
             token.cancel();
         }
+        // FAULT a handle cannot cancel a run: without the line
+        //     (agent::handle_and_context_both_cancel_the_run_and_its_tools)
         control.token = Some(token.clone());
         token
     }
@@ -190,6 +192,7 @@ impl RunHandle {
     pub(super) fn take_or_close(&self, ends: bool) -> Vec<Message> {
         let mut control = lock(&self.0);
         // One step, so that no message is accepted in between.
+        // FAULT a run takes messages only before its first turn: without `ends &&`
         control.is_over |= ends && control.sent.is_empty();
         std::mem::take(&mut control.sent)
     }

@@ -62,6 +62,8 @@ impl Live<'_> {
     /// message that starts the run.
     pub(crate) fn inject(&mut self, message: Message, ledger: &mut Ledger) {
         match self.start {
+            // FAULT a message before the start stands before it: the arm -> `Some(_) => ledger.add_message(message),`
+            //     (ends::message_behind_a_stored_answer_begins_another_run)
             Some(_) => self.injected.push(message),
             None => ledger.add_message(message),
         }

@@ -174,6 +174,9 @@ impl<'a, O, C> Run<'a, O, C> {
 
     /// Stores the conversation in a session after each turn, before tools begin, and at the end of the run. A run that
     /// fails or is cancelled is also stored at its end. A storage error at the end of such a run is only logged.
+    ///
+    /// Any other storage error ends the run with [`LoopError::Storage`]. A run with [`Start::Continue`] then goes on
+    /// where this one stopped, or returns its answer.
     pub fn store(mut self, session: &SessionHandle<'a>) -> Self {
         self.store = Some(session.clone());
         self
@@ -275,6 +278,7 @@ impl<O: 'static> OwnedRun<O> {
         let result = pin!(self.finish(reader)).await;
         let handle = self.conversation.handle.clone();
         // Dropping the run moves the conversation into the handle.
+        // FAULT the conversation of a run that owns it is lost at its end: without the line
         drop(self);
         (handle.take_conversation().unwrap_or_default(), result)
     }

@@ -77,6 +77,7 @@ pub(super) async fn call_and_run(
         announce(env, ledger).await?;
     } else if !is_last {
         // Checked again, because the compaction may have used tokens.
+        // FAULT the tokens of a compaction count in the next turn only: without the line
         ledger.tally().run.check_before_call(env.config())?;
     }
     remind(env, ledger);
@@ -166,6 +167,8 @@ fn hidden_from<'t>(
     // Without one of the two tools, the request gave the vendor no deferred tool either.
     if registry.prefers_vendor_search() && (tools.hides(SEARCH_TOOLS) || tools.hides(CALL_TOOL)) {
         let calls = answer.tool_uses().filter(|call| tools.is_deferred(call.name));
+        // FAULT a vendor that cannot search finds tools: without the line
+        //     (vendor_search::restriction_of_a_turn_applies_to_the_vendor_too)
         hidden.extend(calls.map(|call| call.name.to_owned()));
     }
     // The registry does not know the output tool, whose definition is in the request.
@@ -215,6 +218,8 @@ pub(super) async fn run_tools<'a>(
     let (stop_reason, refused) = ledger.end_batch().unwrap_or((StopReason::ToolUse, Vec::new()));
     let run = &ledger.tally().run;
     let view = RunView::new(run.turns, run.tool_calls, &run.usage.total, ledger.messages());
+    // FAULT a condition sees calls that were refused: without `.with_refused(&refused)`
+    //     (deferred_tools::refused_call_meets_no_stop_condition)
     let view = view.with_tools(env.run_tools()).with_refused(&refused);
     // FAULT a condition to stop is not asked: `is_met(&view)` -> `false`
     if env.parts.definition.stop_conditions.iter().any(|is_met| is_met(&view)) {

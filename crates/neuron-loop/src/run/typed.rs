@@ -33,6 +33,8 @@ pub(crate) fn typed_output(output: OutputType, parts: Parts<'_>) -> (OutputRules
                 // The agent forbids tool calls, so only the output tool may be called.
                 let name = definition.name.clone();
                 let settings = changes.settings.insert(config.request.clone());
+                // FAULT an agent that may call no tool gives no output: without the line
+                //     (typed::output_tool_may_be_called_although_the_agent_forbids_tools)
                 settings.tool_choice = Some(ToolChoice::Specific { name });
             }
             let mut tools = parts.definition.derived().tools.clone();

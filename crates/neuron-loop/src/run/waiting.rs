@@ -32,6 +32,8 @@ pub(super) async fn wait_for_decisions(
         let mut accepted: Option<ApprovalDecisions> = None;
         for decisions in next_signal(env, handle, &pending).await? {
             let all = match &accepted {
+                // FAULT of several people only the last one decides: the arm -> `Some(_) => decisions,`
+                //     (agent::handle_refuses_decisions_that_fit_no_pending_call)
                 Some(accepted) => accepted.clone().merge(decisions),
                 None => decisions,
             };

@@ -43,6 +43,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     ) -> Box<ToolContext> {
         let place = (self.hooks.turn, self.attempt, item.index);
         let mut ctx = call_context(self.hooks.env, place, item.call(), token);
+        // FAULT an agent inside a call does not hear of the decision: without the statement
         if let Verdict::Resume(resumed) = &item.verdict {
             ctx.extensions.insert((**resumed).clone());
         }
@@ -147,6 +148,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         let mut batch = Vec::with_capacity(run.len());
         let mut calls = Vec::with_capacity(run.len());
         for item in run {
+            // FAULT calls of an engine do not count: without the line
             self.start(item);
             let scope = CallScope::new(self.hooks.open_call(item.call()));
             let ctx = self.context_of(item, &token);

@@ -99,6 +99,8 @@ fn after_decision(
         // FAULT a call whose result a person supplied runs: `return Verdict::Answer(output.into())` -> `Verdict::Run`
         (ApprovalDecision::Supply { output }, _) => return Verdict::Answer(output.into()),
         (ApprovalDecision::Nested { decisions }, Some(nested)) => {
+            // FAULT an agent on which a person decided begins anew: the line -> `drop((nested, decisions));
+            //     Verdict::Run`
             Verdict::Resume(Box::new(ResumedApproval::new(*nested, decisions)))
         }
         // FAULT the policy is not asked about what a person approved: `Verdict::Run` -> `return Verdict::Run`

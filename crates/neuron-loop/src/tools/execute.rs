@@ -72,6 +72,8 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ca
         LoopError::Tool(ToolError::Cancelled) if env.token.is_cancelled() => {
             Err(LoopError::Cancelled)
         }
+        // FAULT an agent waits inside a run that cannot: `env.pauses` -> `env.pauses || true`
+        //     (approval::nested_ask_is_a_denial_without_pausing)
         LoopError::Tool(ToolError::ApprovalRequired(nested)) => match env.pauses {
             true => Err(ToolError::ApprovalRequired(nested).into()),
             false => Ok(denial("an agent inside the call needs an approval")),
@@ -117,6 +119,8 @@ pub(crate) fn call_context(
     }
     // FAULT equal idempotency keys: the line -> `key.truncate(env.run.key.len()); key.push_str(call.name);`
     key.push_str(call.id);
+    // FAULT a call of a second answer has the key of the first: `attempt > 0` -> `attempt > usize::MAX - 1`
+    //     (early_tools::call_of_another_attempt_has_its_own_key)
     if attempt > 0 {
         // A call of a discarded response may have had the same position and id.
         key.extend(["/", digits.format(attempt)]);

@@ -1,19 +1,21 @@
 //! Calls that a policy allows, calls that wait for an approval, and the continuation of the run.
 
+use std::future::IntoFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use neuron_loop::{LoopConfig, LoopError, ToolErrorPolicy};
+use neuron_loop::{Conversation, LoopConfig, LoopError, Start, ToolErrorPolicy};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_tool::{Next, tool_middleware_fn};
+use neuron_tool::{Next, ToolRegistry, tool_middleware_fn};
 use neuron_types::{
     ApprovalDecisions, ApprovalError, HookAction, HookError, HookEvent, Message, ObservabilityHook,
     PendingApproval, PermissionDecision, PermissionPolicy, ResumedApproval, StreamEvent, Tool,
-    ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, UsageLimits,
+    ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput, UsageLimits,
     WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
+use crate::deferred_tools::Logged;
 use crate::support::*;
 
 type Agent = Chat<'static>;
@@ -321,6 +323,32 @@ async fn dropped_resumed_call_does_not_run_again() {
         ]
     );
     assert_eq!(setup.log.count("start c0"), 1);
+}
+
+/// A person has changed the arguments of a call, which is then interrupted. It does not run again, because the arguments
+/// of the model are not those that the person approved.
+#[tokio::test(start_paused = true)]
+async fn interrupted_call_with_edited_arguments_does_not_repeat_the_old_ones() {
+    let log = Log::default();
+    let (name, effect) = ("act".to_owned(), ToolEffect::Idempotent);
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Arc::new(Logged { name, effect, log: log.clone() }));
+    let replies = [calls([json!({"ask": "?"})]), Reply::text("done")];
+    let agent = neuron_loop::Agent::builder(ScriptedProvider::new(replies))
+        .tools(tools)
+        .permission_policy(ByArguments)
+        .config(|config| config.pause_for_approval = true)
+        .build();
+    let mut chat = Conversation::new();
+    agent.run(&mut chat, "go").await.unwrap_err();
+    let id = chat.pending().unwrap().calls[0].approval_id.clone();
+    let decisions = ApprovalDecisions::new().approve_edited(&id, json!({"hang": true}));
+    let run = agent.run(&mut chat, decisions).into_future();
+    tokio::time::timeout(std::time::Duration::from_secs(5), run).await.unwrap_err();
+    assert_eq!(agent.run(&mut chat, Start::Continue).await.unwrap().response, "done");
+    let lines = log.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].starts_with(r#"act {"hang":true} "#), "{lines:?}");
 }
 
 /// A hook for three runs. It lets the first run pass, hangs at the `RunStart` event of the second run, and ends the

@@ -19,6 +19,7 @@ mod coverage;
 mod drive;
 mod executions;
 mod generator;
+mod pairs;
 mod parts;
 mod random;
 mod reference;

@@ -2,9 +2,11 @@
 //! writers, and the state after a crash.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use neuron_loop::{Agent, Conversation, LoopError, SessionHandle, Start, ToolErrorPolicy};
 use neuron_runtime::{ApprovalKey, InMemorySessionStorage};
@@ -18,7 +20,7 @@ use crate::support::*;
 /// that returns an error. The write hangs or fails before it changes the storage if the flag is `true`, and otherwise
 /// afterwards.
 #[derive(Clone, Default)]
-struct Noted {
+pub(crate) struct Noted {
     inner: Arc<InMemorySessionStorage>,
     log: Log,
     hangs: Arc<Mutex<Option<(usize, bool)>>>,
@@ -26,6 +28,12 @@ struct Noted {
 }
 
 impl Noted {
+    /// Creates a storage in which one write fails. `failing` is the number of the write, and whether it fails before it
+    /// takes effect.
+    pub(crate) fn failing(failing: Option<(usize, bool)>) -> Self {
+        Self { fails: Arc::new(Mutex::new(failing)), ..Self::default() }
+    }
+
     async fn write<T>(
         &self,
         what: String,
@@ -406,6 +414,56 @@ async fn changed_pending_call_in_a_session_is_not_signed() {
     }
 }
 
+/// A signer whose signatures all differ.
+struct CountingSigner(AtomicUsize);
+
+impl ApprovalSigner for CountingSigner {
+    fn sign(
+        &self,
+        _: &str,
+        _: &PendingCall,
+        _: Option<&ToolDefinition>,
+        _: Option<&dyn Fn() -> DateTime<Utc>>,
+    ) -> ApprovalSignature {
+        let code = self.0.fetch_add(1, Ordering::Relaxed).to_string();
+        ApprovalSignature { expires_at: None, code }
+    }
+
+    fn verify(
+        &self,
+        _: &str,
+        _: &PendingCall,
+        _: Option<&ToolDefinition>,
+        _: Option<&dyn Fn() -> DateTime<Utc>>,
+    ) -> Result<(), ApprovalError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn decision_on_a_copy_is_accepted_after_the_calls_were_signed_again() {
+    let (storage, log) = (InMemorySessionStorage::new(), Log::default());
+    let agent = Agent::builder(ScriptedProvider::new([calls([json!({})]), Reply::text("done")]))
+        .tools(registry(&log))
+        .permission_policy(AsksAlways)
+        .approval_signer(CountingSigner(AtomicUsize::new(0)))
+        .config(|config| config.pause_for_approval = true)
+        .build();
+    let session = SessionHandle::new(&storage, "s");
+    let mut chat = Conversation::new();
+    agent.run(&mut chat, "go").store(&session).await.unwrap_err();
+    let mut copy: Conversation = serde_json::from_value(json!(chat)).unwrap();
+    {
+        let again = agent.run(&mut chat, Start::Continue).wait_for_approval().store(&session);
+        assert!(again.into_future().now_or_never().is_none(), "it waits");
+    }
+    let stored = session.load().await.unwrap();
+    assert_ne!(stored.pending().unwrap().calls, copy.pending().unwrap().calls);
+    let decisions = ApprovalDecisions::approve_all(&copy.pending().unwrap());
+    let result = agent.run(&mut copy, decisions).store(&session).await.unwrap();
+    assert_eq!((&*result.response, log.count("start")), ("done", 1));
+}
+
 /// The end of a failed or cancelled run is also written to its session. Otherwise the session would say that the
 /// outcome of its calls is unknown.
 #[tokio::test(start_paused = true)]
@@ -615,6 +673,40 @@ async fn run_continues_after_any_failed_write() {
             failures += 1;
         }
         assert_eq!(failures, 6, "all writes of the run failed once");
+    }
+}
+
+/// Regression test. Any write of a run fails, and `Start::Continue` goes on with the same run, also after the last write.
+/// Before the fix, the answer of such a run was not returned any more, and a typed run called the model again for its
+/// output.
+#[tokio::test]
+async fn run_that_was_not_stored_continues_where_it_was() {
+    let output = || Reply::tool_call("o", "final_output", json!({ "value": "done" }));
+    for is_typed in [false, true] {
+        for at in 0..3 {
+            let (storage, log) = (Noted::failing(Some((at, true))), Log::default());
+            let last = if is_typed { output() } else { Reply::text("done") };
+            let provider = ScriptedProvider::new([calls([json!({})]), last]);
+            let agent = Agent::builder(provider.clone()).tools(registry(&log)).max_turns(2).build();
+            let session = SessionHandle::new(storage.clone(), "s");
+            let mut chat = Conversation::new();
+            let failed = agent.run(&mut chat, "go").store(&session);
+            let error = if is_typed {
+                failed.typed::<String>().await.unwrap_err()
+            } else {
+                failed.await.unwrap_err()
+            };
+            assert!(matches!(error, LoopError::Storage(_)), "{error}");
+            let again = agent.run(&mut chat, Start::Continue).store(&session);
+            let response = if is_typed {
+                again.typed::<String>().await.unwrap().output
+            } else {
+                again.await.unwrap().response
+            };
+            assert_eq!(response, "done", "{is_typed} {at}");
+            assert_eq!((provider.calls(), log.count("start"), chat.turns()), (2, 1, 2));
+            assert_eq!(storage.load("s").await.unwrap().messages, chat.messages());
+        }
     }
 }
 

@@ -4,13 +4,13 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use neuron_loop::{EndStrategy, LoopError, OutputMode};
+use neuron_loop::{Conversation, EndStrategy, LoopError, OutputMode};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, ContentBlock, DurableContext,
     DurableError, Message, ProviderError, ResponseFormat, Role, StopReason, SystemPrompt,
-    TokenUsage, ToolCall, ToolContext, ToolOutput, UsageLimits,
+    TokenUsage, ToolCall, ToolChoice, ToolContext, ToolOutput, UsageLimits,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -705,6 +705,17 @@ async fn prepare_turn_keeps_the_output_settings() {
     }
 }
 
+/// The agent's own tools stay forbidden.
+#[tokio::test]
+async fn output_tool_may_be_called_although_the_agent_forbids_tools() {
+    let setup = setup([Reply::tool_call("o", "final_output", right())]);
+    let agent = setup.builder.tool_choice(ToolChoice::None).build().agent;
+    let result = agent.run(&mut Conversation::new(), "go").typed::<City>().await.unwrap();
+    assert_eq!(result.output, oslo());
+    let choice = setup.provider.requests()[0].tool_choice.clone();
+    assert_eq!(choice, Some(ToolChoice::Specific { name: "final_output".into() }));
+}
+
 #[tokio::test]
 async fn last_call_at_a_limit_may_give_the_output() {
     for mode in MODES {
@@ -714,10 +725,10 @@ async fn last_call_at_a_limit_may_give_the_output() {
         let typed = typed::<City>(&mut agent).await.unwrap();
         assert_eq!((typed.value, typed.result.turns), (oslo(), 2));
         let choice = setup.provider.requests()[1].tool_choice.clone();
-        let forced = neuron_types::ToolChoice::Specific { name: "final_output".into() };
+        let forced = ToolChoice::Specific { name: "final_output".into() };
         match mode {
             OutputMode::Tool => assert_eq!(choice, Some(forced)),
-            _ => assert_eq!(choice, Some(neuron_types::ToolChoice::None)),
+            _ => assert_eq!(choice, Some(ToolChoice::None)),
         }
         check_valid(agent.messages());
     }

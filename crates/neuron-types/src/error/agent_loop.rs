@@ -66,7 +66,8 @@ pub enum LoopError {
     /// call is pending. If the run was waiting for an approval, it still waits.
     #[error("approval: {0}")]
     Approval(#[from] ApprovalError),
-    /// The conversation could not be stored.
+    /// The conversation could not be stored. It is still in memory. A run with
+    /// [`Start::Continue`](crate::Start::Continue) stores it and goes on, or returns the answer that the run had.
     #[error("session storage: {0}")]
     Storage(#[from] StorageError),
 }

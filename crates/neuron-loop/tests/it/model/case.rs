@@ -173,6 +173,8 @@ pub(crate) enum Compaction {
     /// Removes the first two messages. The history is invalid afterwards if they contain calls.
     Behead,
     Nothing,
+    /// Adds a message, so that the history is longer than before.
+    Longer,
     /// Removes all messages except system messages.
     OnlySystem,
 }
@@ -204,6 +206,7 @@ impl Strategy {
             Compaction::Cut(keep) => drop(messages.drain(1..count.saturating_sub(keep).max(1))),
             Compaction::Behead => drop(messages.drain(..count.min(2))),
             Compaction::Nothing => {}
+            Compaction::Longer => messages.insert(0, Message::user("what was said before")),
             Compaction::OnlySystem => {
                 messages.retain(|message| message.role == Role::System);
                 messages.push(Message::system("all that is left"));

@@ -18,6 +18,7 @@ use crate::model::case::*;
 use crate::model::drive::{self, Ended, Stop};
 use crate::model::executions;
 use crate::model::generator;
+use crate::model::pairs;
 use crate::model::parts::{self, Agent};
 use crate::model::reference::{self, Expected, Memory, written_by_loop};
 use crate::model::shared_budget;
@@ -50,6 +51,7 @@ pub(crate) async fn case(seed: u64) -> Checked<BTreeSet<String>> {
     executions::check(&case, &mut seen)
         .await
         .map_err(|fault| format!("in several executions: {fault}"))?;
+    pairs::check(seed, &mut seen).await.map_err(|fault| format!("with pairs: {fault}"))?;
     Ok(seen)
 }
 

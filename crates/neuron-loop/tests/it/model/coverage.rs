@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::case::PROVIDER_FAULTS;
+use crate::model::pairs;
 
 /// Number of cases in which each situation occurred, by the name of the situation.
 #[derive(Debug, Default)]
@@ -76,6 +77,7 @@ fn required() -> Vec<String> {
     add("step dropped in ", &["Provider", "Tool", "Hook", "Strategy", "Engine"]);
     add("cancelled by ", &["Provider", "Stream", "Tool", "Hook", "Strategy", "Engine"]);
     add("panic in ", &["Provider", "Stream", "Hook", "Strategy", "Engine"]);
+    all.extend(pairs::all());
     all
 }
 

@@ -476,7 +476,8 @@ fn strategy(random: &mut Random) -> Strategy {
         (35, Compaction::Cut(2)),
         (15, Compaction::Cut(5)),
         (15, Compaction::Behead),
-        (15, Compaction::Nothing),
+        (10, Compaction::Nothing),
+        (10, Compaction::Longer),
         (5, Compaction::OnlySystem),
     ]);
     let faults = [
