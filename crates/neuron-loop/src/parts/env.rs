@@ -83,7 +83,6 @@ impl RunScope {
         let mut extensions = ctx.extensions.clone();
         // The resumed approval belongs to the agent that runs with this context, not to agents inside its calls.
         // FAULT a decision reaches agents inside the call: without the line
-        //     (approval::resumed_approval_reaches_only_its_own_call)
         extensions.remove::<ResumedApproval>();
         let budget = add_budget(own_budget, &mut extensions);
         let pauses = waits || parts.config().pauses(parts.durability.is_some());
