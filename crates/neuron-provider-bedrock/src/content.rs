@@ -72,6 +72,10 @@ impl Reader {
         if is_of_server(call) {
             return None;
         }
+        // Current models send the type of a plain call too. The API does not list it, so it may not go back.
+        if text(call, "type") == Some("tool_use") {
+            call.remove("type");
+        }
         let name = text(call, "name").filter(|name| !name.is_empty())?;
         let name = self.origin.renamed.original(name).to_owned();
         let id = text(call, "toolUseId").unwrap_or_default();
@@ -181,9 +185,10 @@ fn is_sendable(fields: &Map<String, Value>) -> bool {
     })
 }
 
-/// Returns `true` if the server runs the called tool itself. Such a call has a type.
+/// Returns `true` if the server runs the called tool itself. Any other type is a call of the request's tools. The model of
+/// the API lists only `server_tool_use`, but the server also sends `tool_use`.
 pub(crate) fn is_of_server(call: &Map<String, Value>) -> bool {
-    call.get("type").is_some_and(Value::is_string)
+    text(call, "type") == Some("server_tool_use")
 }
 
 /// Returns the text of a block with citations. Returns `None` for any other block.
@@ -276,6 +281,7 @@ mod tests {
             json!({"toolUse": {"toolUseId": "a", "name": "look", "type": null}}),
             json!({"toolUse": {"name": "look", "input": "{\"x\""}}),
             json!({"toolUse": {"toolUseId": "b", "name": "fs_read", "input": {}, "new": 1}}),
+            json!({"toolUse": {"toolUseId": "d", "name": "look", "input": {}, "type": "tool_use"}}),
         ];
         assert_eq!(
             read_by(CLAUDE, &blocks),
@@ -285,11 +291,23 @@ mod tests {
                 call("tooluse", "look", json!({"invalid_json": "{\"x\""})),
                 // The JSON of this call would have a name that the API rejects.
                 call("b", "fs.read", json!({})),
+                // Recorded from Claude Sonnet 4.5 and Nova 2 Lite.
+                call("d", "look", json!({})),
             ]
         );
         let more = json!({"toolUse": {"toolUseId": "c", "name": "look", "input": {}, "new": 1}});
         let kept = own("claude", more.clone(), Some(call("c", "look", json!({}))));
-        check(CLAUDE, more, Some(kept));
+        check(CLAUDE, more, Some(kept.clone()));
+        // A type that goes back must be one that the API lists.
+        let typed = json!({"toolUse": {
+            "toolUseId": "c", "name": "look", "input": {}, "new": 1, "type": "tool_use",
+        }});
+        check(CLAUDE, typed, Some(kept));
+        let other = json!({"toolUse": {
+            "toolUseId": "c", "name": "look", "input": {}, "type": "novel",
+        }});
+        let kept = own("claude", other.clone(), Some(call("c", "look", json!({}))));
+        check(CLAUDE, other, Some(kept));
     }
 
     #[test]

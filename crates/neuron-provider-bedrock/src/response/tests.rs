@@ -71,8 +71,12 @@ fn calls_decide_between_tool_use_and_the_end_of_the_turn() {
     let of_server = json!({"toolUse": {
         "toolUseId": "s", "name": "nova_grounding", "input": {}, "type": "server_tool_use",
     }});
+    // Recorded from Claude Sonnet 4.5 and 5 and from Nova 2 Lite, although the model of the API lists no such type.
+    let mut typed = call.clone();
+    typed["toolUse"]["type"] = "tool_use".into();
     for (content, expected) in [
         (json!([{"text": "a"}, call]), StopReason::ToolUse),
+        (json!([{"text": "a"}, typed]), StopReason::ToolUse),
         (json!([{"text": "a"}]), StopReason::EndTurn),
         (json!([of_server, {"text": "a"}]), StopReason::EndTurn),
         (json!([]), StopReason::EndTurn),

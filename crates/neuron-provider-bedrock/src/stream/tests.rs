@@ -26,6 +26,12 @@ fn call(index: usize, id: &str) -> Vec<u8> {
     event("contentBlockStart", json!({"contentBlockIndex": index, "start": start}))
 }
 
+/// Begins a call in the form that current models of Claude and Nova have.
+fn typed_call(index: usize, id: &str) -> Vec<u8> {
+    let start = json!({"toolUse": {"toolUseId": id, "name": "look", "type": "tool_use"}});
+    event("contentBlockStart", json!({"contentBlockIndex": index, "start": start}))
+}
+
 fn stop(index: usize) -> Vec<u8> {
     event("contentBlockStop", json!({ "contentBlockIndex": index }))
 }
@@ -72,7 +78,7 @@ fn answer() -> [Vec<u8>; 15] {
         arguments(2, "{\"a\""),
         arguments(2, ": 1}"),
         stop(2),
-        call(3, "x"),
+        typed_call(3, "x"),
         stop(3),
         message_stop("tool_use"),
         metadata(),
