@@ -12,7 +12,7 @@ use neuron_types::{
     WasmCompatSend,
 };
 
-use crate::{Body, Framing, Secret};
+use crate::{Body, Framing, Secret, VendorError};
 
 /// Decodes the frames of a vendor's streamed response into [`StreamEvent`]s.
 pub trait Decoder {
@@ -120,8 +120,17 @@ impl<B, A: Decoder> AnswerStream<B, A> {
         })
     }
 
-    /// Handles the end of the bytes. Returns an error if the response is incomplete.
-    fn finish(&mut self) -> Result<(), ProviderError> {
+    /// Handles the end of the bytes. Returns an error if the response is incomplete, or `cause` if there is no better
+    /// reason.
+    fn finish(&mut self, cause: Option<ProviderError>) -> Result<(), ProviderError> {
+        let finished = self.finish_frames();
+        match self.framing.foreign() {
+            [] => finished.map_err(|error| cause.unwrap_or(error)),
+            foreign => finished.map_err(|_| VendorError::unread(foreign)),
+        }
+    }
+
+    fn finish_frames(&mut self) -> Result<(), ProviderError> {
         let Self { framing, answer, ready, ended, secret, .. } = self;
         framing.finish(|frame| {
             if !*ended {
@@ -175,10 +184,13 @@ where
                     fed
                 }
                 // Some servers keep the connection open after the response.
-                Some(Err(error @ ProviderError::Timeout(_))) => self.finish().map_err(|_| error),
-                Some(Err(error)) => Err(error),
+                Some(Err(error @ ProviderError::Timeout(_))) => self.finish(Some(error)),
+                Some(Err(error)) => Err(match self.framing.foreign() {
+                    [] => error,
+                    foreign => VendorError::unread(foreign),
+                }),
                 None => {
-                    let finished = self.finish();
+                    let finished = self.finish(None);
                     if finished.is_ok() && (self.expect_end)(&mut self.body) {
                         // Yields once, as above. The last events follow.
                         cx.waker().wake_by_ref();

@@ -33,6 +33,8 @@ const CODES: &[(&str, Fault)] = &[
     ("context_length_exceeded", Fault::TooLong),
     // llama.cpp, LM Studio.
     ("exceed_context_size_error", Fault::TooLong),
+    // GitHub Copilot.
+    ("model_max_prompt_tokens_exceeded", Fault::TooLong),
     // z.ai, for this and all other numbers in this table (docs.z.ai/api-reference/api-code).
     ("1261", Fault::TooLong),
     // OpenAI, Groq.
@@ -77,6 +79,8 @@ const CODES: &[(&str, Fault)] = &[
     // OpenAI, Anthropic.
     ("rate_limit_exceeded", Fault::RateLimit),
     ("rate_limit_error", Fault::RateLimit),
+    // Azure, in streams.
+    ("too_many_requests", Fault::RateLimit),
     // z.ai.
     ("1302", Fault::RateLimit),
     ("1305", Fault::Overloaded),
@@ -121,6 +125,8 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     (Fault::TooLong, &["exceeds the context window"]),
     // Azure.
     (Fault::TooLong, &["input tokens exceed the configured limit"]),
+    // GitHub Copilot.
+    (Fault::TooLong, &["prompt token count of", "exceeds the limit of"]),
     // Gemini, Vertex.
     (Fault::TooLong, &["input token count", "exceeds the maximum number of tokens"]),
     (Fault::TooLong, &["input token count", "only supports up to"]),

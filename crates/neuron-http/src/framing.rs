@@ -29,21 +29,34 @@ pub trait Framing {
         &mut self,
         on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
     ) -> Result<(), ProviderError>;
+
+    /// Returns the beginning of what arrived where a frame was due, such as the JSON of an error or an HTML page. Empty
+    /// by default, for a framing whose frames may be anything.
+    fn foreign(&self) -> &[u8] {
+        &[]
+    }
 }
 
 /// Deserialises the JSON of a frame, or of a whole response.
 ///
-/// Validates UTF-8 once for the whole frame, because this is much faster than validating each string.
+/// Validates UTF-8 once for the whole frame, because this is much faster than validating each string. A byte order mark
+/// before the JSON is ignored.
 ///
 /// # Errors
 ///
 /// Returns an error if the frame is not JSON, or not a `T`.
 pub fn read_frame<'a, T: Deserialize<'a>>(frame: &'a [u8]) -> serde_json::Result<T> {
+    let frame = without_mark(frame);
     match std::str::from_utf8(frame) {
         Ok(text) => serde_json::from_str(text),
         // The invalid UTF-8 may be in a field that `T` does not have.
         Err(_) => serde_json::from_slice(frame),
     }
+}
+
+/// Returns the bytes without the byte order mark of UTF-8, which some servers send before JSON.
+pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
 }
 
 /// Appends bytes to a buffer. A single byte is pushed, which is faster than copying a slice of one byte.

@@ -139,6 +139,7 @@ impl Rejection {
     /// | 402 | [`InsufficientResources`](ProviderError::InsufficientResources) |
     /// | 408 or 504, without a delay | [`Timeout`](ProviderError::Timeout) |
     /// | 408 or 504, with a delay | [`ServiceUnavailable`](ProviderError::ServiceUnavailable) |
+    /// | 413 | [`ContextWindowExceeded`](ProviderError::ContextWindowExceeded) |
     /// | 429 | [`RateLimit`](ProviderError::RateLimit) |
     /// | other 5xx | [`ServiceUnavailable`](ProviderError::ServiceUnavailable) |
     /// | all others | [`InvalidRequest`](ProviderError::InvalidRequest) |
@@ -158,6 +159,8 @@ impl Rejection {
             404 => ProviderError::InvalidRequest(wrong_url()),
             // `ProviderError::Timeout` has no field for the delay.
             408 | 504 if delay.is_none() => ProviderError::Timeout(self.limit),
+            // The body is too large for the server. A shorter conversation may fit.
+            413 => ProviderError::ContextWindowExceeded(text.clone()),
             429 => ProviderError::RateLimit { retry_after: None },
             408 | 500.. => ProviderError::ServiceUnavailable(text.clone()),
             _ => ProviderError::InvalidRequest(text.clone()),
@@ -197,7 +200,7 @@ mod tests {
             (404, "InvalidRequest"),
             (408, "Timeout"),
             (409, "InvalidRequest"),
-            (413, "InvalidRequest"),
+            (413, "ContextWindowExceeded"),
             (422, "InvalidRequest"),
             (429, "RateLimit"),
             (499, "InvalidRequest"),

@@ -3,13 +3,20 @@
 //! The decoder follows the
 //! [standard](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream). Lines end with
 //! LF, CR or CRLF. A line that begins with a colon is a comment. One space after the colon of a field is removed.
-//! Several `data` lines of an event are joined with line feeds. Fields other than `data` are ignored.
+//! Several `data` lines of an event are joined with line feeds. Fields other than `data` are ignored, except for an event
+//! with the name `error`.
+//!
+//! Some servers and proxies answer with JSON or an HTML page instead of events, or write an error between two events. The
+//! standard ignores such lines. [`Framing::foreign`] returns them.
 
 use memchr::memchr2;
 use neuron_types::ProviderError;
 
-use crate::Framing;
-use crate::framing::{append, check_size};
+use crate::framing::{append, check_size, without_mark};
+use crate::{Framing, VendorError};
+
+/// Maximum number of bytes that are kept of lines that belong to no event.
+const MAX_FOREIGN_BYTES: usize = 16 * 1024;
 
 /// Decodes server-sent events from chunks of any size. A frame is the data of one event.
 ///
@@ -37,6 +44,10 @@ pub struct SseDecoder {
     data: Vec<u8>,
     /// Set if the current event has a `data` line, which may be empty.
     has_data: bool,
+    /// Set if the current event has the name `error`.
+    is_error: bool,
+    /// Lines of JSON or HTML that belong to no event, each with a line feed.
+    foreign: Vec<u8>,
     /// Set if the last chunk ended with CR. If the next byte is LF, it belongs to the same line end.
     after_cr: bool,
     /// Set after the first line. Only the first line may start with a byte order mark.
@@ -76,7 +87,11 @@ impl Framing for SseDecoder {
             }
             // Fast path without a copy. Nearly every event has one `data` line, which is complete in this chunk.
             let after = match bytes {
-                [b'\n', after @ ..] | [b'\r', b'\n', after @ ..] if !self.has_data => Some(after),
+                [b'\n', after @ ..] | [b'\r', b'\n', after @ ..]
+                    if !(self.has_data || self.is_error) =>
+                {
+                    Some(after)
+                }
                 _ => None,
             };
             match after.zip(line.strip_prefix(b"data:")) {
@@ -98,7 +113,13 @@ impl Framing for SseDecoder {
         &mut self,
         _on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
     ) -> Result<(), ProviderError> {
+        let line = std::mem::take(&mut self.line);
+        self.keep_foreign(if self.begun { &line } else { without_mark(&line) });
         Ok(())
+    }
+
+    fn foreign(&self) -> &[u8] {
+        &self.foreign
     }
 }
 
@@ -120,17 +141,26 @@ impl SseDecoder {
     ) -> Result<(), ProviderError> {
         let line = match std::mem::replace(&mut self.begun, true) {
             true => line,
-            false => line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line),
+            false => without_mark(line),
         };
         if line.is_empty() {
-            if !std::mem::take(&mut self.has_data) {
+            let is_error = std::mem::take(&mut self.is_error);
+            if !std::mem::take(&mut self.has_data) && !is_error {
                 return Ok(());
             }
-            let result = on_frame(&self.data);
+            let mut result = on_frame(&self.data);
+            if is_error && result.is_ok() {
+                // The decoder knows no such error.
+                result = Err(VendorError::unread(&self.data));
+            }
             self.data.clear();
             return result;
         }
         let Some(value) = line.strip_prefix(b"data") else {
+            match line.strip_prefix(b"event:") {
+                Some(name) => self.is_error = name.trim_ascii() == b"error",
+                None => self.keep_foreign(line),
+            }
             return Ok(());
         };
         let value = match value {
@@ -145,6 +175,17 @@ impl SseDecoder {
         }
         self.data.extend_from_slice(value);
         Ok(())
+    }
+
+    /// Keeps a line that belongs to no event. No field of an event begins like JSON or HTML. The lines after such a
+    /// line are kept too.
+    fn keep_foreign(&mut self, line: &[u8]) {
+        let is_foreign = matches!(line.trim_ascii_start(), [b'{' | b'[' | b'<', ..]);
+        let room = MAX_FOREIGN_BYTES.saturating_sub(self.foreign.len());
+        if (is_foreign || !self.foreign.is_empty()) && room > 0 {
+            self.foreign.extend_from_slice(line.get(..room).unwrap_or(line));
+            self.foreign.push(b'\n');
+        }
     }
 }
 
@@ -193,6 +234,63 @@ mod tests {
         check("database: a\nDATA: b\n data: c\n\n", &[]);
         check("\u{feff}data: a\n\n", &["a"]);
         check("data: {\"text\":\"日本 🦀 é\"}\r\n\r\n", &["{\"text\":\"日本 🦀 é\"}"]);
+    }
+
+    #[test]
+    fn lines_of_another_format_are_kept() {
+        let page = "<html>\n<p>Not found</p>\n</html>";
+        let error = "{\n  \"error\": {\"message\": \"no\"}\n}";
+        for (text, expected) in [
+            (error, error),
+            (page, page),
+            ("\u{feff}{}", "{}"),
+            ("data: a\n\n{\"error\": 1}\n\ndata: b\n\n", "{\"error\": 1}"),
+            (": [1]\nid: {}\ndata: {}\n\n", ""),
+        ] {
+            let bytes = text.as_bytes();
+            for at in 0..=bytes.len() {
+                let (first, second) = bytes.split_at(at);
+                let mut decoder = SseDecoder::default();
+                let mut on_frame = |_: &[u8]| Ok(());
+                decoder.feed(first, &mut on_frame).unwrap();
+                decoder.feed(second, &mut on_frame).unwrap();
+                decoder.finish(on_frame).unwrap();
+                let found = String::from_utf8(decoder.foreign().to_vec()).unwrap();
+                assert_eq!(found.trim_end(), expected, "{text:?} {at}");
+            }
+        }
+        let mut decoder = SseDecoder::default();
+        for _ in 0..10_000 {
+            decoder.feed(b"<html>\n", |_| Ok(())).unwrap();
+        }
+        assert!(decoder.foreign().len() <= MAX_FOREIGN_BYTES + 1);
+    }
+
+    #[test]
+    fn event_named_error_is_never_skipped() {
+        for (text, expected) in [
+            ("event: error\ndata: {\"error\": \"no\"}\n\n", "stream error: in the stream: no"),
+            (
+                "event:error\ndata: oops\n\n",
+                "stream error: the server sent an error that is not known: oops",
+            ),
+            ("event: error\n\n", "stream error: the server sent an error that is not known: "),
+        ] {
+            let bytes = text.as_bytes();
+            for at in 0..=bytes.len() {
+                let (first, second) = bytes.split_at(at);
+                let mut decoder = SseDecoder::default();
+                let fed = decoder.feed(first, |_| Ok(()));
+                let error = fed.and_then(|()| decoder.feed(second, |_| Ok(()))).unwrap_err();
+                assert_eq!(error.to_string(), expected, "{at}");
+            }
+        }
+        // A decoder that knows the error decides, and the name belongs to one event.
+        let mut decoder = SseDecoder::default();
+        let known = |_: &[u8]| Err(ProviderError::ServiceUnavailable("busy".into()));
+        let error = decoder.feed(b"event: error\ndata: a\n\n", known).unwrap_err();
+        assert_eq!(error.kind(), "ServiceUnavailable");
+        check("event: error\nevent: ping\ndata: a\n\ndata: b\n\n", &["a", "b"]);
     }
 
     #[test]

@@ -8,10 +8,11 @@ use neuron_types::ProviderError;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use crate::Rejection;
 use crate::fault::{Fault, without_quotation};
 use crate::named_delay::named_delay;
 use crate::rejection::describe;
+use crate::secret::excerpt;
+use crate::{Rejection, read_frame};
 
 /// An error that a vendor sent in a body or in an event.
 ///
@@ -95,14 +96,14 @@ impl VendorError {
     /// error.
     #[must_use]
     pub fn find_in(data: &[u8]) -> Option<Self> {
-        Self::find(serde_json::from_slice(data).ok()?)
+        Self::find(read_frame(data).ok()?)
     }
 
     /// Parses an event that reports an error. Returns `None` if the event contains no error. The event's own `type` is
     /// ignored, because it is not the type of the error.
     #[must_use]
     pub fn of_event(data: &[u8]) -> Option<Self> {
-        let mut json: Value = serde_json::from_slice(data).ok()?;
+        let mut json: Value = read_frame(data).ok()?;
         let nested = json.get_mut("error").map(Value::take).and_then(Self::read);
         nested.or_else(|| Some(Self { kind: None, ..Self::read(json)? }))
     }
@@ -240,6 +241,20 @@ impl VendorError {
             Some(delay) => error.with_retry_after(delay),
             None => error,
         }
+    }
+
+    /// Returns the error of bytes that arrived where an event of a response was due, or of an event that no decoder could
+    /// read.
+    pub(crate) fn unread(bytes: &[u8]) -> ProviderError {
+        if let Some(error) = Self::find_in(bytes) {
+            return error.within("the stream", error.request_id(), ProviderError::StreamError);
+        }
+        let bytes = bytes.trim_ascii();
+        let is_page = bytes.starts_with(b"<");
+        let hint = if is_page { "; the base URL is probably wrong" } else { "" };
+        let shown = excerpt(bytes);
+        let text = format!("the server sent an error that is not known: {shown}{hint}");
+        ProviderError::StreamError(text)
     }
 
     /// Returns the text whose words decide the class of the error.

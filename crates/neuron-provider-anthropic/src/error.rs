@@ -55,7 +55,7 @@ mod tests {
             (402, "billing_error", "InsufficientResources", "insufficient resources"),
             (403, "permission_error", "Authentication", "authentication failed"),
             (409, "conflict_error", "InvalidRequest", "invalid request"),
-            (413, "request_too_large", "InvalidRequest", "invalid request"),
+            (413, "request_too_large", "ContextWindowExceeded", "context window exceeded"),
             (500, "api_error", "ServiceUnavailable", "service unavailable"),
             (503, "api_error", "ServiceUnavailable", "service unavailable"),
             (529, "overloaded_error", "ServiceUnavailable", "service unavailable"),

@@ -199,6 +199,10 @@ impl Decoder for MessageDecoder {
             // An event of an unknown type may use the names of known fields for values of other types.
             Err(_) if is_unknown(data) => return Ok(false),
             Err(error) => {
+                // Proxies send errors in OpenAI's form, without a type of the event.
+                if let Some(error) = ApiError::find_in(data) {
+                    return Err(error::from_event(&error, error.request_id()));
+                }
                 let shown = secret.excerpt(data);
                 let text = format!("an event is not as expected ({error}): {shown}");
                 return Err(ProviderError::StreamError(text));
@@ -258,11 +262,17 @@ impl Decoder for MessageDecoder {
             }
             EventKind::Error => {
                 let Some(error) = event.error else {
-                    return Err(ProviderError::StreamError("the server reports an error".into()));
+                    let shown = secret.excerpt(data);
+                    let text = format!("the server reports an error: {shown}");
+                    return Err(ProviderError::StreamError(text));
                 };
                 return Err(error::from_event(&error, event.request_id.as_deref()));
             }
-            EventKind::Unknown => {}
+            EventKind::Unknown => {
+                if let Some(error) = event.error {
+                    return Err(error::from_event(&error, event.request_id.as_deref()));
+                }
+            }
         }
         Ok(false)
     }

@@ -32,7 +32,11 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
     if let Some(error) = line.error.as_ref().filter(|error| !error.is_null()) {
         return Err(error::from_answer(error));
     }
-    let message = line.message.take().ok_or_else(|| unreadable("missing field `message`"))?;
+    let message = match line.message.take() {
+        Some(message) => message,
+        None if line.is_end() => WireMessage::default(),
+        None => return Err(unreadable("missing field `message`")),
+    };
     // A line of a stream has `done: false`.
     if line.done == Some(false) {
         return Err(unreadable("`done` is false"));
@@ -66,6 +70,16 @@ pub(crate) struct WireLine {
     /// Error, sent instead of all other fields.
     #[serde(default)]
     pub(crate) error: Option<Value>,
+    /// The text of a response of the API `/api/generate`, which has no message.
+    #[serde(default)]
+    response: Option<IgnoredAny>,
+}
+
+impl WireLine {
+    /// Returns `true` for the last line of a response of this API. It may have no message, if the model said nothing.
+    pub(crate) fn is_end(&self) -> bool {
+        self.done == Some(true) && !self.model.is_empty() && self.response.is_none()
+    }
 }
 
 /// The JSON of a message, or of a fragment of a streamed message.

@@ -58,7 +58,7 @@ impl Decoder for ChatDecoder {
             return Ok(false);
         }
         // A stream of another API has no `message`. Without this check it would be an empty response.
-        if !self.has_message {
+        if !self.has_message && !line.is_end() {
             return Err(ProviderError::StreamError("the stream ended without a message".into()));
         }
         complete(std::mem::take(&mut self.collected).into_response(line), out);

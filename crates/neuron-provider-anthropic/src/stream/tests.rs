@@ -362,7 +362,34 @@ fn error_event_keeps_class_and_request_id() {
     assert_eq!(check_error(&events, "RateLimit"), "rate limited");
     let events = read_bytes(b"data: {\"type\":\"error\"}\n\n");
     let text = check_error(&events, "StreamError");
-    assert_eq!(text, "stream error: the server reports an error");
+    assert_eq!(text, "stream error: the server reports an error: {\"type\":\"error\"}");
+    // The form of OpenAI, from a proxy.
+    let events = read_bytes(b"data: {\"error\":{\"code\":\"context_length_exceeded\"}}\n\n");
+    check_error(&events, "ContextWindowExceeded");
+}
+
+/// Errors that stand where events were due, and error events whose body is unknown. None is skipped.
+#[test]
+fn errors_outside_of_known_events_are_reported() {
+    let long = r#"{"error": {"message": "prompt is too long", "code": "x"}}"#;
+    for (rest, kind, text) in [
+        (long.to_owned(), "ContextWindowExceeded", "in the stream x: prompt is too long"),
+        (format!("{long}\n"), "ContextWindowExceeded", "in the stream x: prompt is too long"),
+        ("[{\"error\": {\"code\": \"too_many_requests\"}}]".into(), "RateLimit", "rate limited"),
+        (
+            "<html>sk-secret</html>".into(),
+            "StreamError",
+            "[redacted]</html>; the base URL is probably wrong",
+        ),
+        ("event: error\ndata: {\"oops\": 1}\n\n".into(), "StreamError", "{\"oops\": 1}"),
+        ("event: error\n\n".into(), "StreamError", "error"),
+    ] {
+        for begun in [Vec::new(), sse(&[begin()])] {
+            let bytes = [begun, rest.clone().into_bytes()].concat();
+            let found = check_error(&read_bytes(&bytes), kind);
+            assert!(found.contains(text), "{found}");
+        }
+    }
 }
 
 /// No error in a stream may show the API key. Regression test. Some classes of errors showed the key.

@@ -271,6 +271,17 @@ fn invalid_body_is_shown_without_the_key() {
     assert!(read(&[0xff, 0xfe]).is_err());
 }
 
+/// A model that says nothing may leave out its message.
+#[test]
+fn response_without_a_message_is_empty() {
+    let body = json!({"model": "m", "done": true, "done_reason": "stop", "eval_count": 1});
+    let response = read(body.to_string().as_bytes()).unwrap();
+    assert_eq!((response.message.content.len(), response.usage.output_tokens), (0, 1));
+    assert_eq!(response.stop_reason, StopReason::EndTurn);
+    let other = json!({"model": "m", "response": "a", "done": true}).to_string();
+    assert!(read(other.as_bytes()).is_err(), "the API `/api/generate`");
+}
+
 #[test]
 fn truncated_response_is_an_error() {
     let message =

@@ -299,6 +299,13 @@ fn lines_without_message_are_ignored() {
     );
 }
 
+/// A model that says nothing may leave out its message.
+#[test]
+fn stream_of_an_empty_response_has_no_message() {
+    let end = json!({"model": "m", "done": true, "done_reason": "stop"});
+    check(&[end], &[], &[]);
+}
+
 /// A stream without the field `message`, such as a stream of the API `/api/generate`, must be an error. Regression
 /// test. Such a stream was decoded as an empty response.
 #[test]
@@ -308,6 +315,7 @@ fn stream_without_any_message_is_an_error() {
         vec![json!({"done": true})],
         vec![other, json!({"response": "", "done": true, "done_reason": "stop"})],
         vec![json!({"message": null, "done": true})],
+        vec![json!({"model": "m", "response": "", "done": true, "done_reason": "stop"})],
     ] {
         let text = check_error(&read_bytes(&lines(&pieces)), "StreamError");
         assert_eq!(text, "stream error: the stream ended without a message");

@@ -43,4 +43,8 @@ impl Framing for ChatFraming {
         }
         Ok(())
     }
+
+    fn foreign(&self) -> &[u8] {
+        self.events.foreign()
+    }
 }
