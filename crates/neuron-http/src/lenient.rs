@@ -18,3 +18,10 @@ where
     let value = Value::deserialize(deserializer)?;
     Ok(serde_json::from_value(value).unwrap_or_default())
 }
+
+/// Merges a count of tokens that a later event of a stream reports with the earlier one. The later count replaces it,
+/// unless it is missing or zero. Some servers and proxies send zeros in the last event for what they reported before.
+#[must_use]
+pub fn newer_count(earlier: Option<usize>, later: Option<usize>) -> Option<usize> {
+    later.filter(|count| *count > 0).or(earlier).or(later)
+}

@@ -72,7 +72,7 @@ pub use headers::{header, header_value, retry_after};
 pub use http;
 pub use json_body::{Fields, ObjectInput, Shortest, VendorFields, sorted_extra, write_json};
 pub use key_source::KeySource;
-pub use lenient::or_default;
+pub use lenient::{newer_count, or_default};
 pub use lines::LineDecoder;
 pub use references::without_references;
 pub use rejection::Rejection;

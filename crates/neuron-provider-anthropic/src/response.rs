@@ -1,6 +1,6 @@
 //! Parsing of responses that are not streamed. Also converts the blocks of streamed responses.
 
-use neuron_http::{Secret, or_default, read_frame};
+use neuron_http::{Secret, newer_count, or_default, read_frame};
 use neuron_types::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
     TokenUsage, ToolCall, UsageIteration,
@@ -226,14 +226,14 @@ impl WireUsage {
         metadata
     }
 
-    /// Merges the counts of a later event. A later count replaces an earlier count of the same field.
+    /// Merges the counts of a later event. A later count replaces an earlier count of the same field, unless it is zero.
     pub(crate) fn update(&mut self, later: Self) {
-        self.input_tokens = later.input_tokens.or(self.input_tokens);
-        self.output_tokens = later.output_tokens.or(self.output_tokens);
+        self.input_tokens = newer_count(self.input_tokens, later.input_tokens);
+        self.output_tokens = newer_count(self.output_tokens, later.output_tokens);
         self.cache_read_input_tokens =
-            later.cache_read_input_tokens.or(self.cache_read_input_tokens);
+            newer_count(self.cache_read_input_tokens, later.cache_read_input_tokens);
         self.cache_creation_input_tokens =
-            later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
+            newer_count(self.cache_creation_input_tokens, later.cache_creation_input_tokens);
         self.output_tokens_details =
             later.output_tokens_details.or(self.output_tokens_details.take());
         self.iterations = later.iterations.or(self.iterations.take());

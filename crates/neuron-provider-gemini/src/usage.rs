@@ -2,6 +2,7 @@
 //!
 //! <https://ai.google.dev/api/generate-content#UsageMetadata>
 
+use neuron_http::newer_count;
 use neuron_types::TokenUsage;
 use serde::Deserialize;
 
@@ -29,14 +30,21 @@ impl WireUsage {
             total_token_count,
         } = later;
         *self = Self {
-            prompt_token_count: prompt_token_count.or(self.prompt_token_count),
-            cached_content_token_count: cached_content_token_count
-                .or(self.cached_content_token_count),
-            candidates_token_count: candidates_token_count.or(self.candidates_token_count),
-            thoughts_token_count: thoughts_token_count.or(self.thoughts_token_count),
-            tool_use_prompt_token_count: tool_use_prompt_token_count
-                .or(self.tool_use_prompt_token_count),
-            total_token_count: total_token_count.or(self.total_token_count),
+            prompt_token_count: newer_count(self.prompt_token_count, prompt_token_count),
+            cached_content_token_count: newer_count(
+                self.cached_content_token_count,
+                cached_content_token_count,
+            ),
+            candidates_token_count: newer_count(
+                self.candidates_token_count,
+                candidates_token_count,
+            ),
+            thoughts_token_count: newer_count(self.thoughts_token_count, thoughts_token_count),
+            tool_use_prompt_token_count: newer_count(
+                self.tool_use_prompt_token_count,
+                tool_use_prompt_token_count,
+            ),
+            total_token_count: newer_count(self.total_token_count, total_token_count),
         };
     }
 }

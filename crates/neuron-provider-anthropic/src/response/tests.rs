@@ -266,6 +266,23 @@ fn streamed_usage_equals_whole_usage() {
     }
 }
 
+/// Some proxies send zeros at the end of a stream for what its start has reported.
+#[test]
+fn zeros_at_the_end_of_a_stream_erase_nothing() {
+    let usage = |input, cached, output| -> WireUsage {
+        serde_json::from_value(json!({
+            "input_tokens": input, "cache_read_input_tokens": cached, "output_tokens": output,
+        }))
+        .unwrap()
+    };
+    let mut streamed = usage(20, 5, 1);
+    streamed.update(usage(0, 0, 7));
+    streamed.update(usage(0, 0, 0));
+    let streamed = TokenUsage::from(streamed);
+    assert_eq!((streamed.input_tokens, streamed.output_tokens), (25, 7));
+    assert_eq!(streamed.cache_read_tokens, Some(5));
+}
+
 fn response(content: Vec<ContentBlock>) -> CompletionResponse {
     CompletionResponse {
         id: "msg_1".into(),
