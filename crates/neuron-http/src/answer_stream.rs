@@ -120,17 +120,44 @@ impl<B, A: Decoder> AnswerStream<B, A> {
         })
     }
 
-    /// Handles the end of the bytes. Returns an error if the response is incomplete, or `cause` if there is no better
-    /// reason.
-    fn finish(&mut self, cause: Option<ProviderError>) -> Result<(), ProviderError> {
-        let finished = self.finish_frames();
-        match self.framing.foreign() {
-            [] => finished.map_err(|error| cause.unwrap_or(error)),
-            foreign => finished.map_err(|_| VendorError::unread(foreign)),
+    /// Returns an error if the JSON of an error arrived where an event was due. A response that is complete otherwise may
+    /// then lack a part, so its last events are removed.
+    fn check_foreign(&mut self) -> Result<(), ProviderError> {
+        let foreign = self.framing.foreign();
+        if foreign.is_empty() || memchr::memmem::find(foreign, b"\"error\"").is_none() {
+            return Ok(());
         }
+        let Some(found) = VendorError::find_first(foreign.trim_ascii()) else {
+            return Ok(());
+        };
+        let is_part = |event: &StreamEvent| {
+            use StreamEvent::{MessageComplete, ResponseComplete, Usage};
+            !matches!(event, Usage(_) | MessageComplete(_) | ResponseComplete(_))
+        };
+        self.ready.retain(is_part);
+        Err(found.within("the stream", found.request_id(), ProviderError::StreamError))
     }
 
-    fn finish_frames(&mut self) -> Result<(), ProviderError> {
+    /// Adds to an error what arrived where an event was due, for example the JSON of an error.
+    fn explain(&self, error: ProviderError) -> ProviderError {
+        let foreign = self.framing.foreign().trim_ascii();
+        if foreign.is_empty() {
+            return error;
+        }
+        if let Some(found) = VendorError::find_first(foreign) {
+            return found.within("the stream", found.request_id(), ProviderError::StreamError);
+        }
+        let ProviderError::StreamError(text) = error else {
+            return error;
+        };
+        let is_page = foreign.starts_with(b"<");
+        let hint = if is_page { "; the base URL is probably wrong" } else { "" };
+        let shown = self.secret.excerpt(foreign);
+        ProviderError::StreamError(format!("{text}; the server sent: {shown}{hint}"))
+    }
+
+    /// Handles the end of the bytes. Returns an error if the response is incomplete.
+    fn finish(&mut self) -> Result<(), ProviderError> {
         let Self { framing, answer, ready, ended, secret, .. } = self;
         framing.finish(|frame| {
             if !*ended {
@@ -142,6 +169,7 @@ impl<B, A: Decoder> AnswerStream<B, A> {
             answer.end(ready)?;
             *ended = true;
         }
+        self.check_foreign()?;
         self.add_metadata();
         Ok(())
     }
@@ -175,22 +203,28 @@ where
             let fed = match ready!(Pin::new(&mut self.body).poll_next(cx)) {
                 Some(Ok(bytes)) => {
                     let fed = self.feed(&bytes);
-                    if self.ended {
+                    if self.ended
+                        && let Err(error) = self.check_foreign()
+                    {
+                        Err(error)
+                    } else if self.ended {
                         self.add_metadata();
                         // An error of `feed` after the last event is ignored, because the response is complete.
                         self.awaits_end = (self.expect_end)(&mut self.body);
                         continue;
+                    } else {
+                        fed
                     }
-                    fed
                 }
                 // Some servers keep the connection open after the response.
-                Some(Err(error @ ProviderError::Timeout(_))) => self.finish(Some(error)),
-                Some(Err(error)) => Err(match self.framing.foreign() {
-                    [] => error,
-                    foreign => VendorError::unread(foreign),
-                }),
+                Some(Err(error @ ProviderError::Timeout(_))) => self.finish().map_err(|_| error),
+                Some(Err(error)) => {
+                    // The last line may be an error without a line end.
+                    let _ = self.framing.finish(|_| Ok(()));
+                    Err(error)
+                }
                 None => {
-                    let finished = self.finish(None);
+                    let finished = self.finish();
                     if finished.is_ok() && (self.expect_end)(&mut self.body) {
                         // Yields once, as above. The last events follow.
                         cx.waker().wake_by_ref();
@@ -200,7 +234,7 @@ where
                 }
             };
             if let Err(error) = fed {
-                let error = self.secret.redact_error(error);
+                let error = self.secret.redact_error(self.explain(error));
                 self.ready.push_back(StreamEvent::Error(error.into()));
                 self.ended = true;
             }

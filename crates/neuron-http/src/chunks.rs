@@ -6,14 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-#[cfg(not(target_family = "wasm"))]
-use http::Response;
 use neuron_types::BoxError;
-#[cfg(not(target_family = "wasm"))]
-use neuron_types::ProviderError;
-
-#[cfg(not(target_family = "wasm"))]
-use crate::decoding::{Decoding, encodings};
 
 /// The chunks of a response body.
 #[cfg(not(target_family = "wasm"))]
@@ -22,23 +15,6 @@ pub(crate) enum Chunks {
     Incoming(hyper::body::Incoming),
     /// The boxed body of a client that the caller provides.
     Boxed(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>),
-    /// A body with a content encoding.
-    Encoded(Box<Chunks>, Box<Decoding>),
-}
-
-/// Decodes the body of a response, as its headers say.
-///
-/// # Errors
-///
-/// [`ProviderError::Other`] if the encoding of a successful response is unknown.
-#[cfg(not(target_family = "wasm"))]
-pub(crate) fn decoded(response: Response<Chunks>) -> Result<Response<Chunks>, ProviderError> {
-    let encodings = encodings(response.headers(), response.status())?;
-    Ok(response.map(|chunks| {
-        encodings.into_iter().fold(chunks, |chunks, encoding| {
-            Chunks::Encoded(Box::new(chunks), Box::new(Decoding::new(encoding)))
-        })
-    }))
 }
 
 #[cfg(not(target_family = "wasm"))]
@@ -67,17 +43,6 @@ impl Chunks {
                     ready!(Pin::new(body).poll_frame(cx)).map(|frame| frame.map_err(BoxError::from))
                 }
                 Self::Boxed(body) => ready!(body.as_mut().poll_frame(cx)),
-                Self::Encoded(body, decoding) => {
-                    if let Some(chunk) = decoding.next() {
-                        return Poll::Ready(Some(chunk));
-                    }
-                    match ready!(body.poll_next(cx)) {
-                        Some(Ok(piece)) => decoding.push(piece),
-                        None if decoding.end() => {}
-                        end => return Poll::Ready(end),
-                    }
-                    continue;
-                }
             };
             match frame.map(|frame| frame.map(http_body::Frame::into_data)) {
                 None => return Poll::Ready(None),

@@ -16,7 +16,7 @@ use neuron_types::{BoxError, ProviderError, WasmCompatSend};
 use tokio::time::Instant;
 use tower_service::Service;
 
-use crate::chunks::{Chunks, decoded};
+use crate::chunks::Chunks;
 use crate::connect::Connector;
 use crate::deadline::Deadline;
 use crate::idle::{self, HasServed};
@@ -132,8 +132,7 @@ impl Http {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Network`] if there is no response, [`ProviderError::Timeout`] at the deadline, and
-    /// [`ProviderError::Other`] if the content encoding of the response is unknown.
+    /// [`ProviderError::Network`] if there is no response, and [`ProviderError::Timeout`] at the deadline.
     ///
     /// # Cancel safety
     ///
@@ -156,7 +155,7 @@ impl Http {
                         .map_err(|error| transport::network_error(uri, &*error)),
                 }
             };
-            decoded(deadline.within(sending).await??)
+            deadline.within(sending).await?
         }
     }
 }

@@ -42,8 +42,6 @@ mod unique_texts;
 
 mod body;
 mod chunks;
-#[cfg(not(target_family = "wasm"))]
-mod decoding;
 mod fault;
 mod headers;
 mod named_delay;

@@ -12,8 +12,8 @@
 use memchr::memchr2;
 use neuron_types::ProviderError;
 
+use crate::Framing;
 use crate::framing::{append, check_size, without_mark};
-use crate::{Framing, VendorError};
 
 /// Maximum number of bytes that are kept of lines that belong to no event.
 const MAX_FOREIGN_BYTES: usize = 16 * 1024;
@@ -46,8 +46,11 @@ pub struct SseDecoder {
     has_data: bool,
     /// Set if the current event has the name `error`.
     is_error: bool,
-    /// Lines of JSON or HTML that belong to no event, each with a line feed.
+    /// The first lines of JSON or HTML that belong to no event, each with a line feed. Or the data of an event with the
+    /// name `error` that the decoder does not know.
     foreign: Vec<u8>,
+    /// Set if the last line belongs to `foreign`.
+    in_foreign: bool,
     /// Set if the last chunk ended with CR. If the next byte is LF, it belongs to the same line end.
     after_cr: bool,
     /// Set after the first line. Only the first line may start with a byte order mark.
@@ -108,14 +111,19 @@ impl Framing for SseDecoder {
         Ok(())
     }
 
-    /// Discards an incomplete event at the end of the stream, as the standard requires.
+    /// Discards an incomplete event at the end of the stream, as the standard requires. Only an error is not discarded.
     fn finish(
         &mut self,
-        _on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
+        mut on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
     ) -> Result<(), ProviderError> {
         let line = std::mem::take(&mut self.line);
-        self.keep_foreign(if self.begun { &line } else { without_mark(&line) });
-        Ok(())
+        if !line.is_empty() {
+            self.end_line(&line, &mut on_frame)?;
+        }
+        match self.is_error && self.has_data {
+            true => self.end_line(b"", &mut on_frame),
+            false => Ok(()),
+        }
     }
 
     fn foreign(&self) -> &[u8] {
@@ -144,14 +152,16 @@ impl SseDecoder {
             false => without_mark(line),
         };
         if line.is_empty() {
+            self.in_foreign = false;
             let is_error = std::mem::take(&mut self.is_error);
             if !std::mem::take(&mut self.has_data) && !is_error {
                 return Ok(());
             }
-            let mut result = on_frame(&self.data);
+            let result = on_frame(&self.data);
             if is_error && result.is_ok() {
-                // The decoder knows no such error.
-                result = Err(VendorError::unread(&self.data));
+                // The decoder does not know this error.
+                self.foreign = std::mem::take(&mut self.data);
+                return Err(ProviderError::StreamError("the server reports an error".into()));
             }
             self.data.clear();
             return result;
@@ -177,12 +187,13 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// Keeps a line that belongs to no event. No field of an event begins like JSON or HTML. The lines after such a
-    /// line are kept too.
+    /// Keeps a line that belongs to no event, if it begins like JSON or HTML, which no field of an event does. The lines
+    /// after it are kept too, up to an empty line.
     fn keep_foreign(&mut self, line: &[u8]) {
-        let is_foreign = matches!(line.trim_ascii_start(), [b'{' | b'[' | b'<', ..]);
+        let is_start = matches!(line.trim_ascii_start(), [b'{' | b'[' | b'<', ..]);
+        self.in_foreign |= is_start && self.foreign.is_empty();
         let room = MAX_FOREIGN_BYTES.saturating_sub(self.foreign.len());
-        if (is_foreign || !self.foreign.is_empty()) && room > 0 {
+        if self.in_foreign && room > 0 {
             self.foreign.extend_from_slice(line.get(..room).unwrap_or(line));
             self.foreign.push(b'\n');
         }
@@ -245,6 +256,7 @@ mod tests {
             (page, page),
             ("\u{feff}{}", "{}"),
             ("data: a\n\n{\"error\": 1}\n\ndata: b\n\n", "{\"error\": 1}"),
+            ("{\"error\": 1}\n\n: ping\n\n{\"error\": 1}\n\nretry: 1\n", "{\"error\": 1}"),
             (": [1]\nid: {}\ndata: {}\n\n", ""),
         ] {
             let bytes = text.as_bytes();
@@ -269,20 +281,22 @@ mod tests {
     #[test]
     fn event_named_error_is_never_skipped() {
         for (text, expected) in [
-            ("event: error\ndata: {\"error\": \"no\"}\n\n", "stream error: in the stream: no"),
-            (
-                "event:error\ndata: oops\n\n",
-                "stream error: the server sent an error that is not known: oops",
-            ),
-            ("event: error\n\n", "stream error: the server sent an error that is not known: "),
+            ("event: error\ndata: {\"error\": \"no\"}\n\n", "{\"error\": \"no\"}"),
+            ("event:error\ndata: oops\n\n", "oops"),
+            ("event: error\n\n", ""),
+            // Without its end.
+            ("event: error\ndata: oops\n", "oops"),
+            ("event: error\ndata: oops", "oops"),
         ] {
             let bytes = text.as_bytes();
             for at in 0..=bytes.len() {
                 let (first, second) = bytes.split_at(at);
                 let mut decoder = SseDecoder::default();
-                let fed = decoder.feed(first, |_| Ok(()));
-                let error = fed.and_then(|()| decoder.feed(second, |_| Ok(()))).unwrap_err();
-                assert_eq!(error.to_string(), expected, "{at}");
+                let ignore = |_: &[u8]| Ok(());
+                let fed = decoder.feed(first, ignore).and_then(|()| decoder.feed(second, ignore));
+                let error = fed.and_then(|()| decoder.finish(ignore)).unwrap_err();
+                assert_eq!(error.to_string(), "stream error: the server reports an error");
+                assert_eq!(decoder.foreign(), expected.as_bytes(), "{text:?} {at}");
             }
         }
         // A decoder that knows the error decides, and the name belongs to one event.

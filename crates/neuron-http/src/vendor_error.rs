@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::fault::{Fault, without_quotation};
+use crate::framing::without_mark;
 use crate::named_delay::named_delay;
 use crate::rejection::describe;
-use crate::secret::excerpt;
 use crate::{Rejection, read_frame};
 
 /// An error that a vendor sent in a body or in an event.
@@ -97,6 +97,12 @@ impl VendorError {
     #[must_use]
     pub fn find_in(data: &[u8]) -> Option<Self> {
         Self::find(read_frame(data).ok()?)
+    }
+
+    /// Finds the error in the first JSON value of the bytes. Returns `None` if there is none.
+    pub(crate) fn find_first(data: &[u8]) -> Option<Self> {
+        let mut values = serde_json::Deserializer::from_slice(without_mark(data)).into_iter();
+        Self::find(values.next()?.ok()?)
     }
 
     /// Parses an event that reports an error. Returns `None` if the event contains no error. The event's own `type` is
@@ -241,20 +247,6 @@ impl VendorError {
             Some(delay) => error.with_retry_after(delay),
             None => error,
         }
-    }
-
-    /// Returns the error of bytes that arrived where an event of a response was due, or of an event that no decoder could
-    /// read.
-    pub(crate) fn unread(bytes: &[u8]) -> ProviderError {
-        if let Some(error) = Self::find_in(bytes) {
-            return error.within("the stream", error.request_id(), ProviderError::StreamError);
-        }
-        let bytes = bytes.trim_ascii();
-        let is_page = bytes.starts_with(b"<");
-        let hint = if is_page { "; the base URL is probably wrong" } else { "" };
-        let shown = excerpt(bytes);
-        let text = format!("the server sent an error that is not known: {shown}{hint}");
-        ProviderError::StreamError(text)
     }
 
     /// Returns the text whose words decide the class of the error.

@@ -1,7 +1,7 @@
 //! The sources of images and documents in a request.
 
 use neuron_http::inline_data;
-use neuron_types::{DocumentSource, ImageSource};
+use neuron_types::{DocumentSource, ImageSource, image_type};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -14,7 +14,7 @@ pub(crate) enum Source<'a> {
 
 pub(crate) fn image(source: &ImageSource) -> Option<Source<'_>> {
     Some(match source {
-        ImageSource::Base64 { media_type, data } => Source::Base64 { media_type, data },
+        ImageSource::Base64 { media_type, data } => inline(media_type, data),
         ImageSource::Url { url } => image_at(url),
         _ => return None,
     })
@@ -24,9 +24,14 @@ pub(crate) fn image(source: &ImageSource) -> Option<Source<'_>> {
 /// every URL.
 pub(crate) fn image_at(url: &str) -> Source<'_> {
     match inline_data(url) {
-        Some((media_type, data)) => Source::Base64 { media_type, data },
+        Some((media_type, data)) => inline(media_type, data),
         None => Source::Url { url },
     }
+}
+
+/// Returns an image with its data. The API rejects types such as `image/jpg` and `image/PNG`.
+fn inline<'a>(media_type: &'a str, data: &'a str) -> Source<'a> {
+    Source::Base64 { media_type: image_type(media_type).unwrap_or(media_type), data }
 }
 
 pub(crate) fn pdf(data: &str) -> Source<'_> {

@@ -132,6 +132,11 @@ enum DeltaKind {
     Unknown,
 }
 
+/// Returns `true` if the JSON of an event names its type.
+fn has_type(data: &[u8]) -> bool {
+    read_frame::<Value>(data).is_ok_and(|event| event.get("type").is_some())
+}
+
 /// Returns `true` if `data` is a JSON event whose type, or whose delta's type, this crate does not know.
 fn is_unknown(data: &[u8]) -> bool {
     #[derive(Deserialize)]
@@ -200,7 +205,7 @@ impl Decoder for MessageDecoder {
             Err(_) if is_unknown(data) => return Ok(false),
             Err(error) => {
                 // Proxies send errors in OpenAI's form, without a type of the event.
-                if let Some(error) = ApiError::find_in(data) {
+                if let Some(error) = ApiError::find_in(data).filter(|_| !has_type(data)) {
                     return Err(error::from_event(&error, error.request_id()));
                 }
                 let shown = secret.excerpt(data);
@@ -268,11 +273,7 @@ impl Decoder for MessageDecoder {
                 };
                 return Err(error::from_event(&error, event.request_id.as_deref()));
             }
-            EventKind::Unknown => {
-                if let Some(error) = event.error {
-                    return Err(error::from_event(&error, event.request_id.as_deref()));
-                }
-            }
+            EventKind::Unknown => {}
         }
         Ok(false)
     }

@@ -3,7 +3,7 @@
 //! <https://ai.google.dev/gemini-api/docs/image-understanding>
 
 use neuron_http::inline_data;
-use neuron_types::{DocumentSource, ImageSource, ProviderError};
+use neuron_types::{DocumentSource, ImageSource, ProviderError, image_type};
 use serde::Serialize;
 
 use crate::model::VERTEX;
@@ -120,11 +120,10 @@ fn is_data_url(url: &str) -> bool {
 
 /// Returns a type without its parameters, and in the spelling of the API if the type is known.
 fn canonical(kind: &str) -> &str {
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    // `image/jpg` is not a registered type, but programs often use it.
-    if kind.eq_ignore_ascii_case("image/jpg") {
-        return "image/jpeg";
+    if let Some(known) = image_type(kind) {
+        return known;
     }
+    let kind = kind.split(';').next().unwrap_or_default().trim();
     let mut known = TYPES.iter().map(|(_, known)| *known);
     known.find(|known| known.eq_ignore_ascii_case(kind)).unwrap_or(kind)
 }

@@ -5,9 +5,10 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
+use neuron_http::inline_data;
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ModelContent, ProviderError,
-    ToolDefinition,
+    ToolDefinition, image_type,
 };
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -103,10 +104,19 @@ impl<'a> DataUrl<'a> {
     pub(crate) fn image(source: &'a ImageSource) -> Option<Self> {
         match source {
             ImageSource::Base64 { media_type, data } => {
+                let media_type = image_type(media_type).unwrap_or(media_type);
                 Some(Self::Data { media_type, base64: data })
             }
-            ImageSource::Url { url } => Some(Self::Address(url)),
+            ImageSource::Url { url } => Some(Self::image_at(url)),
             _ => None,
+        }
+    }
+
+    /// Returns the URL of an image. The API rejects types such as `image/jpg` and `image/PNG` in a `data:` URL.
+    fn image_at(url: &'a str) -> Self {
+        match inline_data(url).and_then(|(kind, data)| Some((image_type(kind)?, data))) {
+            Some((media_type, base64)) => Self::Data { media_type, base64 },
+            None => Self::Address(url),
         }
     }
 

@@ -155,7 +155,7 @@ pub use loop_config::LoopConfig;
 pub use message::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, ToolUseRef,
 };
-pub use model_content::ModelContent;
+pub use model_content::{ModelContent, image_type};
 pub use money::{Money, ParseMoneyError};
 pub use no_compaction::NoCompaction;
 pub use output_schema::OutputSchema;

@@ -86,12 +86,28 @@ pub(crate) const PDF_TYPE: &str = "application/pdf";
 /// Converts base64 `data` to image content. Returns `None` if `data` is empty, or if not all vendors accept the MIME
 /// type.
 fn image<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
-    let media_type = match essence(media_type) {
-        // `image/jpg` is not a registered type, but tools often use it.
-        jpeg if jpeg.eq_ignore_ascii_case("image/jpg") => "image/jpeg",
-        other => IMAGE_TYPES.into_iter().find(|known| known.eq_ignore_ascii_case(other))?,
-    };
+    let media_type = image_type(media_type)?;
     (!data.is_empty()).then_some(ModelContent::Image { media_type, data })
+}
+
+/// Returns the MIME type of an image that the models of all vendors accept, as they spell it: without parameters, in lower
+/// case, and `image/jpeg` for `image/jpg`, which is not registered but common. Returns `None` for any other type.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::image_type;
+///
+/// assert_eq!(image_type("image/PNG; q=1"), Some("image/png"));
+/// assert_eq!(image_type("image/jpg"), Some("image/jpeg"));
+/// assert_eq!(image_type("image/bmp"), None);
+/// ```
+#[must_use]
+pub fn image_type(media_type: &str) -> Option<&'static str> {
+    match essence(media_type) {
+        jpeg if jpeg.eq_ignore_ascii_case("image/jpg") => Some("image/jpeg"),
+        other => IMAGE_TYPES.into_iter().find(|known| known.eq_ignore_ascii_case(other)),
+    }
 }
 
 /// Converts base64 `data` to PDF content. Returns `None` for another MIME type, or if `data` is empty.

@@ -21,15 +21,7 @@ pub struct JsonMismatch {
     pub reason: String,
 }
 
-/// Maximum number of values that [`read_json`] corrects in one JSON value.
-const MAX_CORRECTIONS: usize = 64;
-
 /// Deserialises JSON that a model wrote, such as tool arguments or a typed output.
-///
-/// Two mistakes of models are corrected, but only where the type does not accept the value as it is:
-///
-/// - A text that contains a JSON object or array counts as this object or array.
-/// - A number such as `1.0` counts as an integer.
 ///
 /// # Errors
 ///
@@ -69,57 +61,14 @@ pub fn read_json_ref<T: DeserializeOwned>(value: &Value) -> Result<T, JsonMismat
         Ok(read) => return Ok(read),
         Err(fault) => fault,
     };
-    let first = match serde_path_to_error::deserialize::<_, T>(value) {
-        Err(error) => error,
+    match serde_path_to_error::deserialize::<_, T>(value) {
+        Err(error) => Err(JsonMismatch {
+            path: json_path(error.path()),
+            reason: shorten(error.inner().to_string()),
+        }),
         // The second attempt can succeed if `T` has a stateful `Deserialize`. Then the path of the error is unknown.
-        Ok(_) => {
-            let reason = shorten(fault.to_string());
-            return Err(JsonMismatch { path: "$".to_owned(), reason });
-        }
-    };
-    let mismatch =
-        JsonMismatch { path: json_path(first.path()), reason: shorten(first.inner().to_string()) };
-    let (mut corrected, mut error) = (value.clone(), first);
-    for _ in 0..MAX_CORRECTIONS {
-        if !correct(&mut corrected, error.path()) {
-            break;
-        }
-        error = match serde_path_to_error::deserialize(&corrected) {
-            Ok(read) => return Ok(read),
-            Err(error) => error,
-        };
+        Ok(_) => Err(JsonMismatch { path: "$".to_owned(), reason: shorten(fault.to_string()) }),
     }
-    Err(mismatch)
-}
-
-/// Corrects the value at `path`. Returns `false` if it has no mistake that is known.
-fn correct(value: &mut Value, path: &Path) -> bool {
-    let place = path.iter().try_fold(value, |value, segment| match segment {
-        Segment::Seq { index } => value.get_mut(index),
-        Segment::Map { key: name } | Segment::Enum { variant: name } => value.get_mut(name),
-        Segment::Unknown => None,
-    });
-    let corrected = match place.as_deref() {
-        Some(Value::String(text)) if text.trim_start().starts_with(['{', '[']) => {
-            serde_json::from_str(text).ok()
-        }
-        Some(Value::Number(number)) if number.is_f64() => number.as_f64().and_then(whole),
-        _ => None,
-    };
-    match (place, corrected) {
-        (Some(place), Some(corrected)) => {
-            *place = corrected;
-            true
-        }
-        _ => false,
-    }
-}
-
-/// Returns a number without a fraction as an integer. Returns `None` for a number that a float does not represent
-/// exactly.
-fn whole(number: f64) -> Option<Value> {
-    const MOST: f64 = 9_007_199_254_740_992.0;
-    (number.fract() == 0.0 && number.abs() < MOST).then(|| Value::from(number as i64))
 }
 
 /// Formats a path as a JSON path, such as `$.items[0]["a.b"]`. Names with special characters are quoted in brackets.

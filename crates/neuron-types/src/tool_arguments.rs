@@ -95,62 +95,6 @@ mod tests {
         );
     }
 
-    #[derive(Debug, PartialEq, Deserialize)]
-    struct Order {
-        items: Vec<Item>,
-        note: Value,
-        count: Option<i32>,
-        tags: BTreeMap<String, u8>,
-    }
-
-    #[derive(Debug, PartialEq, Deserialize)]
-    struct Item {
-        name: String,
-        price: f64,
-    }
-
-    #[test]
-    fn texts_and_numbers_are_corrected_only_where_the_type_needs_it() {
-        let expected = Order {
-            items: vec![Item { name: "[1]".into(), price: 2.0 }],
-            note: json!("{\"a\": 1}"),
-            count: Some(3),
-            tags: [("x".to_owned(), 1)].into(),
-        };
-        let order = json!({
-            "items": "[\"{\\\"name\\\": \\\"[1]\\\", \\\"price\\\": 2}\"]",
-            "note": "{\"a\": 1}",
-            "count": 3.0,
-            "tags": " {\"x\": 1.0}",
-        });
-        for input in [order.clone(), json!(order.to_string())] {
-            assert_eq!(read::<Order>("order", &input).unwrap(), expected, "{input}");
-        }
-        // The first error is told, with the value that the model wrote.
-        for (key, value, error) in [
-            ("count", json!(3.5), "`$.count`: invalid type: floating point `3.5`, expected i32"),
-            ("count", json!(1e30), "`$.count`: invalid type: floating point `1e+30`, expected i32"),
-            (
-                "count",
-                json!(3e9),
-                "`$.count`: invalid type: floating point `3000000000.0`, expected i32",
-            ),
-            ("items", json!("[1"), "`$.items`: invalid type: string \"[1\", expected a sequence"),
-            ("items", json!("[1]"), "`$.items`: invalid type: string \"[1]\", expected a sequence"),
-            ("items", json!("1"), "`$.items`: invalid type: string \"1\", expected a sequence"),
-        ] {
-            let mut input = order.clone();
-            input["items"] = json!([]);
-            input[key] = value;
-            let found = read::<Order>("order", &input).unwrap_err().to_string();
-            assert_eq!(found, format!("invalid input: arguments of `order`: {error}"));
-        }
-        let many = json!({ "items": [], "note": 1, "tags": vec![(); 0], "count": 1 });
-        assert!(read::<Order>("order", &many).is_err());
-        let deep = "[".repeat(100_000);
-        assert!(read::<Vec<u8>>("order", &json!(deep)).is_err());
-    }
-
     /// Checks that a long field name from the model is shortened in the error text, which contains the path of the
     /// invalid value.
     #[test]

@@ -85,21 +85,6 @@ async fn stream_split_at_any_byte_arrives_complete() {
     }
 }
 
-/// The bytes were made with `gzip --no-name`.
-#[tokio::test]
-async fn compressed_stream_is_decoded_although_no_encoding_was_asked_for() {
-    const GZIP: [u8; 30] = [
-        0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0x4b, 0x49, 0x2c, 0x49, 0xb4, 0x52, 0xa8, 0xae, 0xe5,
-        0xe2, 2, 0, 0x65, 0x57, 0x48, 0xeb, 0x0a, 0, 0, 0,
-    ];
-    let headers = "text/event-stream\r\ncontent-encoding: gzip";
-    let read = streamed(&SSE, headers, &[&GZIP[..9], &GZIP[9..]]).await;
-    assert_eq!(read.unwrap(), b"data: {}\n\n");
-    let error = streamed(&SSE, "text/event-stream\r\ncontent-encoding: br", &[b"x"]).await;
-    let error = error.unwrap_err().to_string();
-    assert!(error.contains("content encoding `br`"), "{error}");
-}
-
 #[tokio::test]
 async fn body_that_is_not_a_stream_is_an_error_with_its_beginning() {
     for (content_type, shown) in [("text/plain", "text/plain"), ("", "no content type")] {

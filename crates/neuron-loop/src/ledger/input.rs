@@ -197,7 +197,7 @@ impl Ledger {
             self.messages.rewrite(|messages| {
                 while messages.pop_if(|last| last.role == Role::Assistant).is_some() {}
             });
-            self.size = None;
+            (self.size, self.tally.run.pauses) = (None, 0);
             // FAULT a message behind a rejected answer has passed: without the line
             self.tally.passed_messages = self.tally.passed_messages.min(self.messages.len());
             return;

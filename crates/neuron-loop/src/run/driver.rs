@@ -8,7 +8,7 @@ use std::pin::pin;
 
 use neuron_types::{
     AgentResult, CancelMode, DurableContext, DurableError, HookEvent, LoopError, Message,
-    OperationKind, Outcome, Scopes,
+    OperationKind, Outcome, Scopes, StorageError,
 };
 use scopeguard::ScopeGuard;
 use serde::Deserialize;
@@ -92,9 +92,9 @@ pub(crate) async fn drive(
                 ending.map(|ending| RunResult::new(ledger, ending)).ok_or(LoopError::Cancelled)
             }
             // What was not stored is still in memory, so a run with `Start::Continue` goes on here.
-            // FAULT an answer that was not stored is lost: without the line
+            // FAULT an answer that was not stored is lost: without the arm
             //     (store::run_that_was_not_stored_continues_where_it_was)
-            Err(error @ LoopError::Storage(_)) => Err(error),
+            Err(error) if is_unstored(&error, ledger.phase()) => Err(error),
             Err(error) => {
                 // FAULT a run that failed is not over: without the line
                 //     (lifecycle::continue_run_starts_without_a_new_message)
@@ -139,6 +139,18 @@ pub(crate) async fn drive(
         Progress::Ending { outcome, .. } => Some(outcome.map(Step::Ended)),
         _ => None,
     }
+}
+
+/// Returns `true` if a write of the run's session failed, and the same write may succeed later. After a conflict it never
+/// does.
+fn is_unstored(error: &LoopError, phase: &Phase) -> bool {
+    // In other phases, a layer has returned the error.
+    let is_place = matches!(phase, Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_));
+    is_place
+        && match error {
+            LoopError::Storage(error) => !matches!(error, StorageError::Conflict { .. }),
+            _ => false,
+        }
 }
 
 /// The messages that a run took at one place, in a journal.

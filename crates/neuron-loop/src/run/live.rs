@@ -65,6 +65,8 @@ impl Live<'_> {
             // FAULT a message before the start stands before it: the arm -> `Some(_) => ledger.add_message(message),`
             //     (ends::message_behind_a_stored_answer_begins_another_run)
             Some(_) => self.injected.push(message),
+            // The next run answers the message, also if the answer of this one was not stored.
+            None if matches!(self.progress, Progress::Over) => ledger.push(message),
             None => ledger.add_message(message),
         }
     }

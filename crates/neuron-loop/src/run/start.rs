@@ -175,8 +175,8 @@ impl<'a, O, C> Run<'a, O, C> {
     /// Stores the conversation in a session after each turn, before tools begin, and at the end of the run. A run that
     /// fails or is cancelled is also stored at its end. A storage error at the end of such a run is only logged.
     ///
-    /// Any other storage error ends the run with [`LoopError::Storage`]. A run with [`Start::Continue`] then goes on
-    /// where this one stopped, or returns its answer.
+    /// Any other storage error ends the run with [`LoopError::Storage`]. A run with [`Start::Continue`] then writes again,
+    /// and goes on where this one stopped or returns its answer. After a conflict, load the session first.
     pub fn store(mut self, session: &SessionHandle<'a>) -> Self {
         self.store = Some(session.clone());
         self

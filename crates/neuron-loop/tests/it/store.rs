@@ -681,8 +681,8 @@ async fn run_continues_after_any_failed_write() {
 #[tokio::test]
 async fn run_that_was_not_stored_continues_where_it_was() {
     let output = || Reply::tool_call("o", "final_output", json!({ "value": "done" }));
-    for is_typed in [false, true] {
-        for at in 0..3 {
+    for (is_typed, writes) in [(false, 4), (true, 5)] {
+        for at in 0..writes {
             let (storage, log) = (Noted::failing(Some((at, true))), Log::default());
             let last = if is_typed { output() } else { Reply::text("done") };
             let provider = ScriptedProvider::new([calls([json!({})]), last]);
@@ -707,6 +707,23 @@ async fn run_that_was_not_stored_continues_where_it_was() {
             assert_eq!(storage.load("s").await.unwrap().messages, chat.messages());
         }
     }
+}
+
+/// The answer of a stepped run was not stored, and the caller adds a message. The next run answers it.
+#[tokio::test]
+async fn message_behind_an_answer_that_was_not_stored_is_answered() {
+    let storage = Noted::failing(Some((1, true)));
+    let agent = Agent::builder(ScriptedProvider::new(["first", "second"])).build();
+    let session = SessionHandle::new(storage.clone(), "s");
+    let mut chat = Conversation::new();
+    {
+        let mut steps = agent.run(&mut chat, "go").store(&session).steps();
+        assert!(matches!(steps.next().await, Some(Err(LoopError::Storage(_)))));
+        steps.inject("And?");
+    }
+    assert_eq!(chat.messages()[1], Message::assistant("first"));
+    let result = agent.run(&mut chat, Start::Continue).store(&session).await.unwrap();
+    assert_eq!((&*result.response, chat.messages().len()), ("second", 4));
 }
 
 /// Regression test. Two processes decide on the same approval. The first write of one fails without a change, and the

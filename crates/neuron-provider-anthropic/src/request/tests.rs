@@ -447,6 +447,24 @@ fn images_in_data_urls_are_sent_as_base64() {
     );
 }
 
+/// The API rejects other spellings of the types that it accepts.
+#[test]
+fn types_of_images_are_sent_as_the_api_spells_them() {
+    for (given, sent) in [("image/jpg", "image/jpeg"), ("Image/PNG; q=1", "image/png")] {
+        let source = json!({"type": "base64", "media_type": sent, "data": "aGk="});
+        let image = |source| ContentBlock::Image { source };
+        let url = format!("data:{given};base64,aGk=");
+        check_blocks(
+            Role::User,
+            vec![
+                image(ImageSource::Base64 { media_type: given.into(), data: "aGk=".into() }),
+                image(ImageSource::Url { url }),
+            ],
+            json!([{"type": "image", "source": source}, {"type": "image", "source": source}]),
+        );
+    }
+}
+
 /// Blank texts and messages without content must be omitted. Models write blank texts before a tool call, and the API
 /// rejects these texts in the next request.
 #[test]

@@ -382,12 +382,15 @@ fn errors_outside_of_known_events_are_reported() {
             "[redacted]</html>; the base URL is probably wrong",
         ),
         ("event: error\ndata: {\"oops\": 1}\n\n".into(), "StreamError", "{\"oops\": 1}"),
-        ("event: error\n\n".into(), "StreamError", "error"),
+        ("event: error\n\n".into(), "StreamError", "the server reports an error"),
+        ("event: error\ndata: oops".into(), "StreamError", "oops"),
+        (format!("{long}\n\ndata: [DONE]\n\n"), "ContextWindowExceeded", "prompt is too long"),
+        (format!("<html>{}sk-secret", " ".repeat(220)), "StreamError", "<html>"),
     ] {
         for begun in [Vec::new(), sse(&[begin()])] {
             let bytes = [begun, rest.clone().into_bytes()].concat();
             let found = check_error(&read_bytes(&bytes), kind);
-            assert!(found.contains(text), "{found}");
+            assert!(found.contains(text) && !found.contains("sk-s"), "{found}");
         }
     }
 }

@@ -262,6 +262,28 @@ fn user_content_is_mapped() {
     );
 }
 
+/// The API rejects other spellings of the types that it accepts.
+#[test]
+fn types_of_images_are_sent_as_the_api_spells_them() {
+    for (given, sent) in [("image/jpg", "image/jpeg"), ("Image/PNG; q=1", "image/png")] {
+        let image = |source| ContentBlock::Image { source };
+        let url = format!("data:{given};base64,aGk=");
+        let part = json!({
+            "type": "image_url", "image_url": {"url": format!("data:{sent};base64,aGk=")},
+        });
+        check_messages(
+            vec![message(
+                Role::User,
+                vec![
+                    image(ImageSource::Base64 { media_type: given.into(), data: "aGk=".into() }),
+                    image(ImageSource::Url { url }),
+                ],
+            )],
+            json!([{"role": "user", "content": [part, part]}]),
+        );
+    }
+}
+
 /// A raw block in a user message must be sent unchanged if it contains a content part of the API, such as speech.
 /// Regression test.
 #[test]

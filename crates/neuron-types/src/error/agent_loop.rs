@@ -67,7 +67,8 @@ pub enum LoopError {
     #[error("approval: {0}")]
     Approval(#[from] ApprovalError),
     /// The conversation could not be stored. It is still in memory. A run with
-    /// [`Start::Continue`](crate::Start::Continue) stores it and goes on, or returns the answer that the run had.
+    /// [`Start::Continue`](crate::Start::Continue) writes again, and goes on or returns the answer that the run had. After a
+    /// [conflict](StorageError::Conflict), load the session first.
     #[error("session storage: {0}")]
     Storage(#[from] StorageError),
 }

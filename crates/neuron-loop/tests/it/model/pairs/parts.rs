@@ -28,6 +28,10 @@ pub(crate) struct Seen {
     pub(crate) count: usize,
     /// Numbers of the calls that began.
     pub(crate) begun: Vec<u64>,
+    /// The model's ids of the calls of the agent itself.
+    ids: Vec<String>,
+    /// Set while a response is streaming.
+    pub(crate) is_streaming: bool,
     pub(crate) keys: Vec<String>,
     /// Runs to which a message was sent and accepted.
     pub(crate) steered: Vec<usize>,
@@ -168,9 +172,18 @@ impl Provider for Model {
         events.push(StreamEvent::Usage(response.usage.clone()));
         events.push(StreamEvent::MessageComplete(response.message.clone()));
         events.push(StreamEvent::ResponseComplete(Box::new(response)));
-        let events = stream::unfold(events.into_iter(), |mut events| async move {
-            tokio::task::yield_now().await;
-            Some((events.next()?, events))
+        self.0.seen(|seen| seen.is_streaming = true);
+        let world = self.0.clone();
+        let events = stream::unfold(events.into_iter(), move |mut events| {
+            let world = world.clone();
+            async move {
+                tokio::task::yield_now().await;
+                let event = events.next();
+                if matches!(event, None | Some(StreamEvent::Usage(_))) {
+                    world.seen(|seen| seen.is_streaming = false);
+                }
+                Some((event?, events))
+            }
         });
         Ok(StreamReceiver::new(events).into())
     }
@@ -231,8 +244,14 @@ impl ToolDyn for Numbered {
             let run = self.world.seen(|seen| {
                 seen.begun.push(number);
                 seen.keys.push(ctx.idempotency_key.clone());
-                if seen.begun.len() > 1 && self.world.plan.has(Feature::RepeatedIds) {
-                    seen.features.insert(Feature::RepeatedIds);
+                if number < INNER {
+                    if seen.ids.contains(&ctx.call_id) {
+                        seen.features.insert(Feature::RepeatedIds);
+                    }
+                    seen.ids.push(ctx.call_id.clone());
+                }
+                if seen.is_streaming {
+                    seen.features.insert(Feature::EarlyTools);
                 }
                 if number > INNER {
                     seen.features.insert(Feature::SubAgent);

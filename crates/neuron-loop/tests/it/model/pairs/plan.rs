@@ -75,6 +75,8 @@ pub(crate) struct Plan {
     pub(crate) parallel: bool,
     /// Set if a run waits for approvals that arrive through its handle. Otherwise it ends, and is resumed.
     pub(crate) waits: bool,
+    /// Set if the conversation is stored after a failed write, before the run continues.
+    pub(crate) heals: bool,
     /// Set if each run is made by a process that loads the conversation from the storage.
     pub(crate) reloads: bool,
     pub(crate) max_turns: Option<usize>,
@@ -152,6 +154,11 @@ impl Plan {
         if features.contains(&Feature::FailingStorage) {
             features.insert(Feature::Store);
         }
+        if features.contains(&Feature::EarlyTools) && random.percent(70) {
+            // Otherwise no call starts early.
+            features.remove(&Feature::DurableEngine);
+            features.insert(Feature::Streaming);
+        }
         let has = |feature: Feature| features.contains(&feature);
         let mut number = 0;
         let count = if has(Feature::ForkAndEdit) { 3 } else { 1 + random.below(3) };
@@ -171,6 +178,7 @@ impl Plan {
             },
             parallel: random.percent(50),
             waits: random.percent(50),
+            heals: random.percent(50),
             reloads: random.percent(50),
             max_turns: (limits && by_turns).then(|| 1 + random.below(3)),
             most_calls: (limits && !by_turns).then(|| random.below(3)),
