@@ -38,7 +38,7 @@ pub use signals::LocalSignals;
 ///   call is retried after a [retryable](ProviderError::is_retryable) error or a broken stream. The reader of the
 ///   stream receives [`StreamEvent::Reset`]. A delay that the provider requests is respected. If it exceeds
 ///   `maximum_interval`, the call is not retried. A tool is retried after [`ToolError::ExecutionFailed`] if it declares
-///   [`ToolEffect::Pure`] or [`ToolEffect::Idempotent`].
+///   [`Pure`](neuron_types::ToolEffect::Pure) or [`Idempotent`](neuron_types::ToolEffect::Idempotent).
 /// - [`heartbeat_timeout`](ActivityOptions::heartbeat_timeout) is ignored, because there are no heartbeats.
 ///
 /// The run's usage does not contain the tokens of failed attempts. A durable context returns either a response or an
