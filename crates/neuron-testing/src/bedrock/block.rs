@@ -37,10 +37,7 @@ pub(super) fn blocks(response: &CompletionResponse, route: &Route) -> Vec<Value>
             ContentBlock::ToolUse { id, name, input } => {
                 let input =
                     ToolCall::invalid_json(input).map_or_else(|| input.clone(), Value::from);
-                // Current models of Claude and Nova send a type, which the model of the API does not list.
-                Some(json!({"toolUse": {
-                    "toolUseId": id, "name": name, "input": input, "type": "tool_use",
-                }}))
+                Some(json!({"toolUse": {"toolUseId": id, "name": name, "input": input}}))
             }
             _ => None,
         },

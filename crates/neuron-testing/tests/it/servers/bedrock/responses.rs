@@ -39,7 +39,7 @@ async fn whole_response_has_all_blocks_and_the_usage() {
     assert_eq!(answer.header("content-type"), Some("application/json"));
     assert_eq!(answer.header("x-amzn-requestid"), Some("req_1"));
     let body = answer.json();
-    let call = |id: &str, input| json!({"toolUse": {"toolUseId": id, "name": "f", "input": input, "type": "tool_use"}});
+    let call = |id: &str, input| json!({"toolUse": {"toolUseId": id, "name": "f", "input": input}});
     assert_eq!(
         body,
         json!({
@@ -76,7 +76,7 @@ async fn stream_has_an_event_for_each_delta_and_ends_with_the_usage() {
     let delta = |index, value| ("contentBlockDelta", at(index, "delta", value));
     let stop = |index: u32| ("contentBlockStop", json!({"contentBlockIndex": index}));
     let call = |index, id: &str| {
-        let start = json!({"toolUse": {"toolUseId": id, "name": "f", "type": "tool_use"}});
+        let start = json!({"toolUse": {"toolUseId": id, "name": "f"}});
         ("contentBlockStart", at(index, "start", start))
     };
     let reasoning = |value: Value| json!({"reasoningContent": value});
