@@ -68,8 +68,8 @@ pub(crate) enum Claim {
 }
 
 impl Wanted {
-    /// Returns the effect that a call of the step `step` wants to carry out. Returns `None` if the call has no effect key. `effect` is the
-    /// effect that was recorded for the step, and `has_begun` is set if an earlier attempt has begun.
+    /// Returns the effect that a call of the step `step` wants to carry out. Returns `None` if the call has no effect key.
+    /// `effect` is the effect that was recorded for the step, and `has_begun` is set if an earlier attempt has begun.
     pub(crate) fn of(
         invocation: &ToolInvocation,
         (journal, step): (&Journal, &str),

@@ -98,7 +98,7 @@ struct Case {
     /// Number of calls that count for limits.
     counted: usize,
     /// The last decisions of a person.
-    decided: Arc<Mutex<Option<ApprovalDecisions>>>,
+    decided: Mutex<Option<ApprovalDecisions>>,
 }
 
 impl Case {
@@ -118,7 +118,7 @@ impl Case {
             expected: Vec::new(),
             is_interrupted: false,
             counted: 0,
-            decided: Arc::default(),
+            decided: Mutex::default(),
         }
     }
 
@@ -306,7 +306,7 @@ impl Case {
         let Self { world, agent, engine, budget, session, ctx, conversation, decided, .. } = self;
         world.note(Feature::Detaching);
         let run = typed(agent.run_owned(std::mem::take(conversation), start)).context(ctx.clone());
-        let mut run = with(run, world, budget.as_ref(), session.as_ref(), &engine.clone());
+        let mut run = with(run, world, budget.as_ref(), session.as_ref(), engine);
         let handle = begin(world, run.handle(), unsent);
         let (events, run) = run.detach();
         let reads = world.plan.way == Way::Stream;
@@ -351,8 +351,7 @@ impl Case {
                 same("the output", &number, &is_typed.then_some(run as u64))?;
                 if is_typed {
                     self.world.note(Feature::TypedOutput);
-                }
-                if !is_typed {
+                } else {
                     same("the response", &response, &format!("answer {run}"))?;
                 }
             }
@@ -385,8 +384,7 @@ impl Case {
             }
             only_once("an idempotency key", calls.iter().map(|(_, key)| *key))
         })?;
-        let limits = self.world.plan.has(Feature::Limits);
-        if self.is_interrupted && limits {
+        if self.is_interrupted && self.world.plan.has(Feature::Limits) {
             // A call that an interruption stopped counts, so a run that continues may have less room.
             return Ok(());
         }

@@ -18,6 +18,7 @@ use neuron_types::{
 use serde_json::{Value, json};
 
 use super::plan::{Feature, INNER, Plan, Steered, changed, number, steered_text};
+use crate::support::Act;
 
 /// What the parts of an agent saw.
 #[derive(Default)]
@@ -216,15 +217,8 @@ impl ToolDyn for Numbered {
     }
 
     fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: self.name.into(),
-            title: None,
-            description: format!("the {} tool", self.name),
-            input_schema: json!({ "type": "object", "properties": { "number": { "type": "integer" } } }),
-            output_schema: None,
-            annotations: None,
-            cache_control: None,
-        }
+        let schema = json!({ "type": "object", "properties": { "number": { "type": "integer" } } });
+        ToolDefinition { input_schema: schema, ..Act::definition_of(self.name) }
     }
 
     fn effect(&self) -> ToolEffect {

@@ -221,22 +221,11 @@ impl Plan {
             return self.answer_of_sub_agent(number, turn);
         }
         let run = number as usize;
-        let calls = self.runs[run].turns.get(turn);
-        let message = match calls {
-            Some(calls) => Message {
-                role: Role::Assistant,
-                content: calls
-                    .iter()
-                    .enumerate()
-                    .map(|(at, call)| self.tool_use(at, call))
-                    .collect(),
-            },
-            None => self.last_message(run, turn),
-        };
+        let message = self.message(run, turn);
         let has_calls = message.tool_uses().next().is_some();
         Answer {
             place: Some((run, turn)),
-            is_final: calls.is_none(),
+            is_final: turn >= self.runs[run].turns.len(),
             message,
             stop_reason: if has_calls { StopReason::ToolUse } else { StopReason::EndTurn },
         }
@@ -270,6 +259,15 @@ impl Plan {
             true => format!("c{position}"),
             false => format!("call-{unique}"),
         }
+    }
+
+    /// Returns the message of the model in a turn of a run.
+    fn message(&self, run: usize, turn: usize) -> Message {
+        let Some(calls) = self.runs[run].turns.get(turn) else {
+            return self.last_message(run, turn);
+        };
+        let calls = calls.iter().enumerate().map(|(at, call)| self.tool_use(at, call));
+        Message { role: Role::Assistant, content: calls.collect() }
     }
 
     fn last_message(&self, run: usize, turn: usize) -> Message {
@@ -395,17 +393,7 @@ pub(crate) fn expect(plan: &Plan, run: usize, history: &mut Vec<Expected>) -> Ex
         }
         let turn = seen.turns;
         let calls = of_run.turns.get(turn);
-        let mut message = match calls {
-            Some(calls) => Message {
-                role: Role::Assistant,
-                content: calls
-                    .iter()
-                    .enumerate()
-                    .map(|(at, call)| plan.tool_use(at, call))
-                    .collect(),
-            },
-            None => plan.last_message(run, turn),
-        };
+        let mut message = plan.message(run, turn);
         if of_run.changed == Some(turn) {
             message.content.push(changed());
         }
