@@ -12,7 +12,7 @@ use neuron_types::{
     WasmCompatSend,
 };
 
-use crate::{Body, Framing, Secret, VendorError};
+use crate::{Body, Framing, OriginalNames, Secret, VendorError};
 
 /// Decodes the frames of a vendor's streamed response into [`StreamEvent`]s.
 pub trait Decoder {
@@ -71,13 +71,17 @@ pub struct AnswerStream<B, A: Decoder> {
     metadata: AnswerMetadata,
     /// The API key, which is redacted in errors.
     secret: Secret,
+    /// The original names of tools that have another name in the request.
+    names: OriginalNames,
 }
 
 impl<A: Decoder> AnswerStream<Body, A> {
     /// Creates a stream from the body of a response. `secret` is redacted in errors.
     pub fn new(mut body: Body, answer: A, secret: Secret) -> Self {
         let metadata = std::mem::take(&mut body.metadata);
-        Self { expect_end: Body::expect_end, metadata, ..Self::from_bytes(body, answer, secret) }
+        let names = std::mem::take(&mut body.names);
+        let expect_end = Body::expect_end;
+        Self { expect_end, metadata, names, ..Self::from_bytes(body, answer, secret) }
     }
 }
 
@@ -94,6 +98,7 @@ impl<B, A: Decoder> AnswerStream<B, A> {
             awaits_end: false,
             metadata: AnswerMetadata::default(),
             secret,
+            names: OriginalNames::default(),
         }
     }
 
@@ -194,7 +199,8 @@ where
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(mut event) = self.ready.pop_front() {
+                self.names.restore_event(&mut event);
                 return Poll::Ready(Some(event));
             }
             if self.ended {

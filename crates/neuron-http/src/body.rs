@@ -11,6 +11,7 @@ use futures_core::Stream;
 use http::{Response, Uri};
 use neuron_types::{AnswerMetadata, BoxError, ProviderError, WasmBoxedFuture, clock};
 
+use crate::OriginalNames;
 use crate::chunks::Chunks;
 use crate::deadline::{Deadline, Instant};
 use crate::headers::metadata;
@@ -116,6 +117,8 @@ pub struct Body {
     idle: Duration,
     /// Request id and rate limits from the response's headers.
     pub(crate) metadata: AnswerMetadata,
+    /// The original names of tools that have another name in the request.
+    pub(crate) names: OriginalNames,
     /// Start of the wait for the next chunk. `None` if no chunk is awaited.
     awaited: Option<Instant>,
     /// Timer of the idle timeout, with its clock. The timer keeps running when a chunk arrives, and starts again for the
@@ -125,10 +128,16 @@ pub struct Body {
 }
 
 impl Body {
-    pub(crate) fn new(response: Response<Chunks>, uri: Uri, idle: Duration) -> Self {
+    pub(crate) fn new(
+        response: Response<Chunks>,
+        uri: Uri,
+        idle: Duration,
+        names: OriginalNames,
+    ) -> Self {
         Self {
             uri,
             metadata: metadata(response.headers()),
+            names,
             read: Bytes::new(),
             chunks: response.into_body(),
             idle,
@@ -251,7 +260,12 @@ mod tests {
         };
         let chunks = stream::iter(waits).then(chunk).chain(stream::pending());
         let chunks = Chunks::boxed(StreamBody::new(chunks));
-        Body::new(Response::new(chunks), Uri::from_static("http://h"), IDLE)
+        Body::new(
+            Response::new(chunks),
+            Uri::from_static("http://h"),
+            IDLE,
+            OriginalNames::default(),
+        )
     }
 
     /// The timer of the first wait fires within a later wait, which then has its whole time.

@@ -11,9 +11,10 @@
 //! |---|---|
 //! | sending a request | [`Endpoint`], [`BaseUrl`], [`write_json`] |
 //! | reading the response | [`Reply`], [`Body`] |
-//! | tool calls of other vendors in a request | [`CallIds`], [`UniqueTexts`], [`called_name`] |
+//! | ids of other vendors' tool calls in a request | [`CallIds`], [`UniqueTexts`] |
 //! | files in a request | [`inline_data`] |
-//! | names of tools that a vendor rejects | [`ToolNames`], [`RenamedTools`] |
+//! | names of tools that a vendor rejects | [`ToolNames`], [`OriginalNames`], [`ascii_name`] |
+//! | schemas of arguments that a vendor rejects | [`tool_schema`], [`without_references`] |
 //! | a streamed response | [`AnswerStream`], [`Decoder`], [`SseDecoder`], [`LineDecoder`] |
 //! | a status that is not a success | [`Rejection`], [`VendorError`], [`retry_after`] |
 //! | keys | [`Secret`] |
@@ -32,12 +33,12 @@ mod idle;
 mod transport;
 
 mod call_ids;
-mod called_name;
 mod data_url;
 mod json_body;
 mod lenient;
 mod references;
 mod tool_names;
+mod tool_schema;
 mod unique_texts;
 
 mod body;
@@ -61,7 +62,6 @@ pub use answer_stream::{AnswerStream, Decoder, complete};
 pub use base_url::BaseUrl;
 pub use body::Body;
 pub use call_ids::CallIds;
-pub use called_name::called_name;
 pub use client::HttpClient;
 pub use data_url::inline_data;
 pub use endpoint::Endpoint;
@@ -77,6 +77,7 @@ pub use rejection::Rejection;
 pub use reply::Reply;
 pub use secret::Secret;
 pub use sse::SseDecoder;
-pub use tool_names::{RenamedTools, ToolNames};
+pub use tool_names::{OriginalNames, RenamedRequest, ToolNames, ascii_name};
+pub use tool_schema::tool_schema;
 pub use unique_texts::UniqueTexts;
 pub use vendor_error::VendorError;

@@ -11,7 +11,7 @@ use crate::chunks::Chunks;
 use crate::deadline::Deadline;
 use crate::endpoint::{EXPLANATION_TIMEOUT, Timeouts};
 use crate::headers::metadata;
-use crate::{Body, Secret, header};
+use crate::{Body, OriginalNames, Secret, header};
 
 /// A response with the HTTP status 2xx, whose body has not been read yet.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub struct Reply {
     deadline: Deadline,
     timeouts: Timeouts,
     secret: Secret,
+    names: OriginalNames,
 }
 
 impl Reply {
@@ -31,7 +32,14 @@ impl Reply {
         timeouts: Timeouts,
         secret: Secret,
     ) -> Self {
-        Self { response, uri, deadline, timeouts, secret }
+        Self { response, uri, deadline, timeouts, secret, names: OriginalNames::default() }
+    }
+
+    /// Sets the original names of tools that have another name in the request. Responses and streams contain the original
+    /// names then.
+    #[must_use]
+    pub fn with_names(self, names: OriginalNames) -> Self {
+        Self { names, ..self }
     }
 
     /// Returns the headers of the response.
@@ -55,7 +63,9 @@ impl Reply {
         read: impl FnOnce(&[u8]) -> Result<CompletionResponse, ProviderError>,
     ) -> Result<CompletionResponse, ProviderError> {
         let headers = std::mem::take(self.response.headers_mut());
+        let names = std::mem::take(&mut self.names);
         let mut response = read(&self.read().await?)?;
+        names.restore(&mut response);
         response.message.add_metadata(&metadata(&headers));
         Ok(response)
     }
@@ -93,7 +103,7 @@ impl Reply {
         let essence = essence.split(';').next().unwrap_or_default().trim();
         let is = |wanted: &str| essence.eq_ignore_ascii_case(wanted);
         if content_types.iter().any(|wanted| is(wanted)) {
-            return Ok(Body::new(self.response, self.uri, self.timeouts.idle));
+            return Ok(Body::new(self.response, self.uri, self.timeouts.idle, self.names));
         }
         let explanation = || self.deadline.or_after(EXPLANATION_TIMEOUT);
         let beginning = if is("text/plain") {
@@ -102,7 +112,7 @@ impl Reply {
                 types if types.contains(&FRAMES) => begins_frame,
                 _ => begins_object,
             };
-            let mut body = Body::new(self.response, self.uri, self.timeouts.idle);
+            let mut body = Body::new(self.response, self.uri, self.timeouts.idle, self.names);
             match body.check_beginning(begins, explanation).await? {
                 Ok(()) => return Ok(body),
                 Err(beginning) => beginning,

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use neuron_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use neuron_http::{AnswerStream, Endpoint, HttpClient, Rejection, Reply, Secret, header_value};
+use neuron_http::{
+    AnswerStream, Endpoint, HttpClient, OriginalNames, Rejection, Reply, Secret, header_value,
+};
 use neuron_types::{
     CacheControl, CompletionResponse, ForcedCalls, Provider, ProviderError, ProviderInfo,
     RequestRef, StreamHandle, WasmBoxedFuture,
@@ -11,7 +13,7 @@ use neuron_types::{
 
 use crate::betas;
 use crate::models::CLAUDE_SONNET_4_6;
-use crate::request::{self, PROVIDER, Settings};
+use crate::request::{self, NAMES, PROVIDER, Settings};
 use crate::stream::MessageDecoder;
 use crate::{error, response};
 
@@ -213,14 +215,16 @@ impl Anthropic {
             max_tokens: self.max_tokens,
             cache: self.cache.as_ref(),
         };
-        let body = request::write(request, settings, stream)?;
-        Ok((self.headers(request)?, body))
+        let renamed = NAMES.rename(request);
+        let body = request::write_renamed(renamed.request(), settings, stream)?;
+        Ok((self.headers(request)?, body, renamed.into_originals()))
     }
 
     /// Sends a request and returns the reply. A status that is not a success becomes an error.
     async fn post(&self, written: Written) -> Result<Reply, ProviderError> {
-        let (headers, body) = written?;
-        self.endpoint.post("v1/messages", headers, body, Rejection::error).await
+        let (headers, body, names) = written?;
+        let reply = self.endpoint.post("v1/messages", headers, body, Rejection::error).await?;
+        Ok(reply.with_names(names))
     }
 
     /// Sends a request and parses the whole response.
@@ -266,8 +270,8 @@ impl Anthropic {
     }
 }
 
-/// Headers and body of a request, or the error of a request that cannot be sent.
-type Written = Result<(HeaderMap, Vec<u8>), ProviderError>;
+/// Headers and body of a request and the original names of its tools, or the error of a request that cannot be sent.
+type Written = Result<(HeaderMap, Vec<u8>, OriginalNames), ProviderError>;
 
 // The requests are written outside of the futures, so that the futures are smaller.
 impl Provider for Anthropic {

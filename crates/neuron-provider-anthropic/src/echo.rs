@@ -16,14 +16,18 @@ pub(crate) struct Echo<'a> {
     /// Set if the block is a tool call whose `input` is not an object. The arguments are then serialised as an object,
     /// because the API requires one.
     input: Option<ObjectInput<'a>>,
+    /// Name of the tool, if the block is a tool call. A model may call tools with names that the API rejects.
+    name: Option<&'a str>,
     search: &'a Search<'a>,
 }
 
 impl<'a> Echo<'a> {
     /// Wraps the [`ContentBlock::Raw`] `block`, whose JSON is `json`.
     pub(crate) fn new(block: &'a ContentBlock, json: &'a Value, search: &'a Search<'a>) -> Self {
-        let call = block.as_tool_use().filter(|_| !json.get("input").is_some_and(Value::is_object));
-        Self { json, input: call.map(|call| ObjectInput(call.input)), search }
+        let call = block.as_tool_use();
+        let name = call.map(|call| call.name);
+        let call = call.filter(|_| !json.get("input").is_some_and(Value::is_object));
+        Self { json, input: call.map(|call| ObjectInput(call.input)), name, search }
     }
 
     /// Returns `true` if the block is the model's reasoning.
@@ -41,6 +45,7 @@ impl Serialize for Echo<'_> {
         let mut block = serializer.serialize_map(None)?;
         for (key, value) in fields {
             match (key.as_str(), value) {
+                ("name", _) if self.name.is_some() => block.serialize_entry(key, &self.name)?,
                 ("input", _) if self.input.is_some() => {}
                 ("citations", Value::Array(list)) => {
                     block.serialize_entry(key, &Citations(list))?;

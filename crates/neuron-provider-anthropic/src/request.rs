@@ -6,13 +6,11 @@
 
 mod tools;
 
-use std::borrow::Cow;
-
-use neuron_http::{CallIds, Fields, ObjectInput, Shortest, called_name, write_json};
+use neuron_http::{CallIds, Fields, ObjectInput, Shortest, ToolNames, ascii_name, write_json};
 use neuron_types::{
     CacheControl, CacheTtl, ContentBlock, ContentItem, ContextEdit, Message, ModelContent,
     ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig,
-    ToolChoice, ToolDefinition,
+    ToolChoice,
 };
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -34,6 +32,11 @@ pub(crate) const PROVIDER: &str = "anthropic";
 /// field for this edit.
 pub(crate) const SUMMARIZE: &str = "summarize";
 
+/// The names of tools that the API accepts: `^[a-zA-Z0-9_-]{1,128}$`.
+///
+/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use>
+pub(crate) const NAMES: ToolNames = ToolNames::new(|name| ascii_name(name, 128), 128);
+
 /// The settings of the client that affect requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Settings<'a> {
@@ -50,6 +53,15 @@ pub(crate) struct Settings<'a> {
 /// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express, or if its
 /// `extra` is not an object or sets `stream`.
 pub(crate) fn write(
+    request: RequestRef<'_>,
+    settings: Settings<'_>,
+    stream: bool,
+) -> Result<Vec<u8>, ProviderError> {
+    write_renamed(NAMES.rename(request).request(), settings, stream)
+}
+
+/// Serialises a request whose names of tools the API accepts, as [`write`] does.
+pub(crate) fn write_renamed(
     request: RequestRef<'_>,
     settings: Settings<'_>,
     stream: bool,
@@ -108,7 +120,7 @@ fn write_fields(
     fields.some("system", (!system.is_empty()).then_some(system))?;
     // The other fields of `extra` come before the messages, which must be last.
     fields.rest_but("messages")?;
-    fields.entry("messages", &Messages { messages, tools: request.tools, search: &search })
+    fields.entry("messages", &Messages { messages, search: &search })
 }
 
 /// Returns the maximum number of output tokens. The API requires this number, and it must exceed the thinking budget.
@@ -303,7 +315,6 @@ impl Serialize for System<'_> {
 
 struct Messages<'a> {
     messages: &'a [Message],
-    tools: &'a [ToolDefinition],
     search: &'a Search<'a>,
 }
 
@@ -328,9 +339,8 @@ impl Serialize for Messages<'_> {
                 Role::System => "system",
             };
             ids.enter_message(message);
-            let (tools, search) = (self.tools, self.search);
-            let names = Names { ids: &ids, tools, open_calls: &open_calls, search };
-            let content = Content::of(message, names);
+            let calls = Calls { ids: &ids, open_calls: &open_calls, search: self.search };
+            let content = Content::of(message, calls);
             // Other vendors accept blank messages. Without this message, the conversation could begin with the model, or
             // the model would continue its last response.
             if is_blank && message.role == Role::Assistant {
@@ -355,14 +365,13 @@ impl Serialize for Messages<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct Content<'a> {
     blocks: &'a [ContentBlock],
-    names: Names<'a>,
+    calls: Calls<'a>,
 }
 
-/// The ids and names of calls, and the tools that the API searches. The blocks of a request depend on them.
+/// The ids of calls, and the tools that the API searches. The blocks of a request depend on them.
 #[derive(Clone, Copy)]
-pub(crate) struct Names<'a> {
+pub(crate) struct Calls<'a> {
     pub(crate) ids: &'a CallIds<'a>,
-    pub(crate) tools: &'a [ToolDefinition],
     pub(crate) open_calls: &'a OpenCalls<'a>,
     pub(crate) search: &'a Search<'a>,
 }
@@ -370,14 +379,14 @@ pub(crate) struct Names<'a> {
 impl<'a> Content<'a> {
     /// Returns the content of a message without thinking at its end. The API rejects a message that ends with thinking,
     /// for example because the rest of the message is left out (<https://github.com/tailcallhq/forgecode/issues/2107>).
-    pub(crate) fn of(message: &'a Message, names: Names<'a>) -> Self {
-        let is_end = |block| self::block(block, names).is_some_and(|block| !block.is_thinking());
+    pub(crate) fn of(message: &'a Message, calls: Calls<'a>) -> Self {
+        let is_end = |block| self::block(block, calls).is_some_and(|block| !block.is_thinking());
         let end = message.content.iter().rposition(is_end).map_or(0, |last| last + 1);
-        Self { blocks: message.content.get(..end).unwrap_or_default(), names }
+        Self { blocks: message.content.get(..end).unwrap_or_default(), calls }
     }
 
     pub(crate) fn blocks(self) -> impl Iterator<Item = Block<'a>> {
-        self.blocks.iter().filter_map(move |block| self::block(block, self.names))
+        self.blocks.iter().filter_map(move |block| self::block(block, self.calls))
     }
 }
 
@@ -411,7 +420,7 @@ pub(crate) enum Block<'a> {
     },
     ToolUse {
         id: &'a str,
-        name: Cow<'a, str>,
+        name: &'a str,
         input: ObjectInput<'a>,
     },
     ToolResult {
@@ -444,11 +453,6 @@ impl Block<'_> {
     }
 }
 
-/// Maximum number of characters in the name of a tool.
-///
-/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use>
-const MAX_NAME: usize = 128;
-
 /// Returns `true` if a text is empty or consists of white space. The API rejects such a text, even if a model wrote it.
 fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
@@ -456,7 +460,7 @@ fn is_blank(text: &str) -> bool {
 
 /// Converts a block for the request. Returns `None` if the API would reject the block, or if only another provider can
 /// read it.
-fn block<'a>(block: &'a ContentBlock, names: Names<'a>) -> Option<Block<'a>> {
+fn block<'a>(block: &'a ContentBlock, calls: Calls<'a>) -> Option<Block<'a>> {
     Some(match block {
         ContentBlock::Text(text) if is_blank(text) => return None,
         ContentBlock::Text(text) => Block::Text { text },
@@ -465,11 +469,10 @@ fn block<'a>(block: &'a ContentBlock, names: Names<'a>) -> Option<Block<'a>> {
         ContentBlock::Thinking { thinking, signature } => Block::Thinking { thinking, signature },
         ContentBlock::RedactedThinking { data } => Block::RedactedThinking { data },
         ContentBlock::ToolUse { id, name, input } => {
-            let name = called_name(name, names.tools, MAX_NAME);
-            Block::ToolUse { id: names.ids.of(id), name, input: ObjectInput(input) }
+            Block::ToolUse { id: calls.ids.of(id), name, input: ObjectInput(input) }
         }
         ContentBlock::ToolResult { tool_use_id, content, is_error } => Block::ToolResult {
-            tool_use_id: names.ids.of(tool_use_id),
+            tool_use_id: calls.ids.of(tool_use_id),
             content: Items { content, is_error: *is_error },
             is_error: *is_error,
         },
@@ -479,10 +482,10 @@ fn block<'a>(block: &'a ContentBlock, names: Names<'a>) -> Option<Block<'a>> {
         // The API rejects a blank text even in a raw block that it sent itself.
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => match block.as_text() {
             Some(text) if is_blank(text) => return None,
-            _ if names.search.omits(json) || names.open_calls.contains(json) => return None,
-            _ => Block::Raw(Echo::new(block, json, names.search)),
+            _ if calls.search.omits(json) || calls.open_calls.contains(json) => return None,
+            _ => Block::Raw(Echo::new(block, json, calls.search)),
         },
-        ContentBlock::Raw { portable, .. } => return self::block(portable.as_deref()?, names),
+        ContentBlock::Raw { portable, .. } => return self::block(portable.as_deref()?, calls),
         _ => return None,
     })
 }

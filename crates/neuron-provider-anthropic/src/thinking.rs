@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::ids::ids;
 use crate::open_calls::OpenCalls;
-use crate::request::{Block, Content, Names};
+use crate::request::{Block, Calls, Content};
 use crate::search::Search;
 
 #[derive(Serialize)]
@@ -40,17 +40,17 @@ pub(crate) fn thinking(request: RequestRef<'_>, search: &Search<'_>) -> Option<T
 /// may have begun the turn, and its reasoning is not sent.
 fn began_without_thinking(messages: &[Message], search: &Search<'_>) -> bool {
     let (ids, open_calls) = (ids(&[]), OpenCalls::new(messages));
-    let names = Names { ids: &ids, tools: &[], open_calls: &open_calls, search };
+    let calls = Calls { ids: &ids, open_calls: &open_calls, search };
     let start = messages.iter().rposition(|message| {
-        let mut blocks = Content::of(message, names).blocks();
+        let mut blocks = Content::of(message, calls).blocks();
         message.role != Role::Assistant
             && blocks.any(|block| !matches!(block, Block::ToolResult { .. }))
     });
     let turn = messages.get(start.map_or(0, |last| last + 1)..).unwrap_or_default();
-    let is_sent = |message: &&Message| Content::of(message, names).blocks().next().is_some();
+    let is_sent = |message: &&Message| Content::of(message, calls).blocks().next().is_some();
     let is_open = turn.iter().rfind(is_sent).is_some_and(|message| message.role == Role::User);
     let mut answers = turn.iter().filter(|message| message.role == Role::Assistant);
-    let first = answers.find_map(|message| Content::of(message, names).blocks().next());
+    let first = answers.find_map(|message| Content::of(message, calls).blocks().next());
     is_open && first.is_some_and(|block| !block.is_thinking())
 }
 

@@ -4,10 +4,13 @@
 
 use std::borrow::Cow;
 
-use neuron_http::called_name;
+use neuron_http::{ToolNames, ascii_name};
 
 /// Maximum length of an id or a name in characters, which are ASCII.
 pub(crate) const MAX_CHARS: usize = 64;
+
+/// The names of tools that the API accepts.
+pub(crate) const NAMES: ToolNames = ToolNames::new(name, MAX_CHARS);
 
 /// Returns `true` if the API accepts an id of a call: `[a-zA-Z0-9_.:-]{1,64}`.
 pub(crate) fn is_id(text: &str) -> bool {
@@ -34,7 +37,7 @@ pub(crate) fn id(text: &str) -> Cow<'_, str> {
 
 /// Returns a name with `_` in place of each character that the API rejects, cut to the maximum length.
 pub(crate) fn name(text: &str) -> Cow<'_, str> {
-    called_name(text, &[], MAX_CHARS)
+    ascii_name(text, MAX_CHARS)
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ impl<'a> Block<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ToolUse<'a> {
     pub(crate) tool_use_id: Cow<'a, str>,
-    pub(crate) name: Cow<'a, str>,
+    pub(crate) name: &'a str,
     pub(crate) input: ObjectInput<'a>,
 }
 

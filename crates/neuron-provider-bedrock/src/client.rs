@@ -13,6 +13,7 @@ use neuron_types::{
 };
 
 use crate::PROVIDER;
+use crate::allowed::NAMES;
 use crate::content::Origin;
 #[cfg(all(feature = "sigv4", not(target_family = "wasm")))]
 use crate::credentials::DefaultSources;
@@ -317,13 +318,15 @@ impl Bedrock {
         method: &str,
     ) -> Result<(Reply, Origin), ProviderError> {
         let model = self.asked(request);
-        let body = request::write(request, model, self.settings())?;
+        let renamed = NAMES.rename(request);
+        let body = request::write_renamed(renamed.request(), model, self.settings())?;
+        let names = renamed.into_originals();
         let path = model::path(model.id, method)?;
         let headers = self.headers(&path, &body).await?;
         let reply = self.endpoint.post(&path, headers, body, error::from_rejection).await?;
-        let mut origin = Origin::new(model, request.tools);
+        let mut origin = Origin::new(model);
         origin.request_id = header(reply.headers(), REQUEST_ID).unwrap_or_default().to_owned();
-        Ok((reply, origin))
+        Ok((reply.with_names(names), origin))
     }
 
     /// Sends a request and parses the whole response.

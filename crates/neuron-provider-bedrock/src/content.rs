@@ -4,8 +4,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use neuron_http::RenamedTools;
-use neuron_types::{ContentBlock, ToolCall, ToolDefinition};
+use neuron_types::{ContentBlock, ToolCall};
 use serde_json::{Map, Value};
 
 use crate::PROVIDER;
@@ -13,7 +12,6 @@ use crate::allowed;
 use crate::block::ORIGIN;
 use crate::ids::ResponseIds;
 use crate::model::{Family, Model};
-use crate::names;
 
 /// The request of a response, as far as the response depends on it.
 #[derive(Debug, Clone)]
@@ -22,7 +20,6 @@ pub(crate) struct Origin {
     pub(crate) model: String,
     /// Id of the request in the header `x-amzn-requestid`. Empty if the server sent none.
     pub(crate) request_id: String,
-    renamed: RenamedTools,
     is_claude: bool,
     /// Set if other models than Claude accept their reasoning back.
     keeps_reasoning: bool,
@@ -31,11 +28,10 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    pub(crate) fn new(model: Model<'_>, tools: &[ToolDefinition]) -> Self {
+    pub(crate) fn new(model: Model<'_>) -> Self {
         Self {
             model: model.id.to_owned(),
             request_id: String::new(),
-            renamed: names::renamed(tools),
             is_claude: model.family == Family::Claude,
             keeps_reasoning: model.reads_reasoning(),
             name: model.origin().to_owned(),
@@ -66,7 +62,7 @@ impl Reader {
         Self { origin, ids: ResponseIds::default() }
     }
 
-    /// Completes a tool call with a unique id and with the name of the tool in the request. Returns both, or `None` if
+    /// Completes a tool call with a unique id. Returns the id and the name of the tool, or `None` if
     /// the call is not a call of the request's tools. Must be called once for each call, before [`read`](Self::read).
     pub(crate) fn complete(&mut self, call: &mut Map<String, Value>) -> Option<(String, String)> {
         if is_of_server(call) {
@@ -77,11 +73,10 @@ impl Reader {
             call.remove("type");
         }
         let name = text(call, "name").filter(|name| !name.is_empty())?;
-        let name = self.origin.renamed.original(name).to_owned();
+        let name = name.to_owned();
         let id = text(call, "toolUseId").unwrap_or_default();
         let id = self.ids.next(id, &self.origin.request_id);
         call.insert("toolUseId".to_owned(), id.as_str().into());
-        call.insert("name".to_owned(), name.as_str().into());
         Some((id, name))
     }
 
@@ -210,11 +205,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::request::tests::tool;
 
     fn read_by(model: &str, blocks: &[Value]) -> Vec<ContentBlock> {
-        let tools = [tool("fs.read")];
-        let mut reader = Reader::new(Origin::new(Model::new(model, ""), &tools));
+        let mut reader = Reader::new(Origin::new(Model::new(model, "")));
         let mut blocks = blocks.to_vec();
         for block in &mut blocks {
             if let Some(call) = block.get_mut("toolUse").and_then(Value::as_object_mut) {
@@ -270,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_have_unique_ids_and_the_names_of_the_request() {
+    fn calls_have_unique_ids() {
         let call = |id: &str, name: &str, input: Value| ContentBlock::ToolUse {
             id: id.into(),
             name: name.into(),
@@ -280,16 +273,16 @@ mod tests {
             json!({"toolUse": {"toolUseId": "a", "name": "fs_read", "input": {"x": 1}}}),
             json!({"toolUse": {"toolUseId": "a", "name": "look", "type": null}}),
             json!({"toolUse": {"name": "look", "input": "{\"x\""}}),
-            json!({"toolUse": {"toolUseId": "b", "name": "fs_read", "input": {}, "new": 1}}),
+            json!({"toolUse": {"toolUseId": "b", "name": "fs.read", "input": {}, "new": 1}}),
             json!({"toolUse": {"toolUseId": "d", "name": "look", "input": {}, "type": "tool_use"}}),
         ];
         assert_eq!(
             read_by(CLAUDE, &blocks),
             [
-                call("a", "fs.read", json!({"x": 1})),
+                call("a", "fs_read", json!({"x": 1})),
                 call("a_2", "look", json!({})),
                 call("tooluse", "look", json!({"invalid_json": "{\"x\""})),
-                // The JSON of this call would have a name that the API rejects.
+                // A model may call a tool that does not exist, with a name that the API rejects.
                 call("b", "fs.read", json!({})),
                 // Recorded from Claude Sonnet 4.5 and Nova 2 Lite.
                 call("d", "look", json!({})),

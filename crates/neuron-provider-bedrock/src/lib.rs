@@ -115,7 +115,7 @@
 //! | `tools.rs` | tools in a request |
 //! | `thinking.rs` | settings of thinking in a request |
 //! | `cache.rs` | cache points in a request |
-//! | `allowed.rs`, `ids.rs`, `names.rs` | ids of calls and names of tools |
+//! | `allowed.rs`, `ids.rs` | ids of calls and names of tools |
 //! | `response.rs` | responses |
 //! | `content.rs` | content blocks of responses |
 //! | `usage.rs` | token counts of responses |
@@ -143,7 +143,6 @@ mod ids;
 mod media;
 mod messages;
 mod model;
-mod names;
 mod open_block;
 mod region;
 mod request;

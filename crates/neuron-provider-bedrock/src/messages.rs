@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use neuron_http::{ObjectInput, ToolNames};
+use neuron_http::ObjectInput;
 use neuron_types::{ContentBlock, DocumentSource, Message, ProviderError, Role};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -43,7 +43,7 @@ pub(crate) struct Turn<'a> {
 pub(crate) struct Conversation<'a> {
     pub(crate) turns: Vec<Turn<'a>>,
     /// Names of the tools in the conversation's calls, as they are sent, each once.
-    pub(crate) called: Vec<Cow<'a, str>>,
+    pub(crate) called: Vec<&'a str>,
 }
 
 impl<'a> Conversation<'a> {
@@ -52,16 +52,12 @@ impl<'a> Conversation<'a> {
     /// # Errors
     ///
     /// [`ProviderError::InvalidRequest`] if the API does not accept an image or a document.
-    pub(crate) fn new(
-        messages: &'a [Message],
-        model: Model<'_>,
-        names: &mut ToolNames<'a>,
-    ) -> Result<Self, ProviderError> {
-        let conversation = Self::with_files(messages, model, names, Files::default())?;
+    pub(crate) fn new(messages: &'a [Message], model: Model<'_>) -> Result<Self, ProviderError> {
+        let conversation = Self::with_files(messages, model, Files::default())?;
         match conversation.files_over(model.family) {
             (0, 0) => Ok(conversation),
             (images, documents) => {
-                Self::with_files(messages, model, names, Files::without(images, documents))
+                Self::with_files(messages, model, Files::without(images, documents))
             }
         }
     }
@@ -69,12 +65,10 @@ impl<'a> Conversation<'a> {
     fn with_files(
         messages: &'a [Message],
         model: Model<'_>,
-        names: &mut ToolNames<'a>,
         files: Files,
     ) -> Result<Self, ProviderError> {
         let mut writer = Writer {
             model,
-            names,
             ids: Ids::new(messages),
             files,
             conversation: Self::default(),
@@ -174,9 +168,8 @@ fn filler(role: &'static str) -> Turn<'static> {
     Turn { role, content: vec![Block::Text(FILLER.into())] }
 }
 
-struct Writer<'a, 'n, 'm> {
+struct Writer<'a, 'm> {
     model: Model<'m>,
-    names: &'n mut ToolNames<'a>,
     ids: Ids<'a>,
     files: Files,
     conversation: Conversation<'a>,
@@ -190,7 +183,7 @@ struct Writer<'a, 'n, 'm> {
     is_asked: bool,
 }
 
-impl<'a> Writer<'a, '_, '_> {
+impl<'a> Writer<'a, '_> {
     fn write(&mut self, message: &'a Message) -> Result<(), ProviderError> {
         self.ids.enter_message(message);
         if message.role != Role::Assistant {
@@ -294,8 +287,7 @@ impl<'a> Writer<'a, '_, '_> {
                 is_usable.then_some(Block::ReasoningContent(reasoning))
             }
             ContentBlock::ToolUse { id, name, input } => {
-                let name = self.names.send(name);
-                self.note_name(name.clone());
+                self.note_name(name);
                 let tool_use_id = self.ids.of(id);
                 Some(Block::ToolUse(ToolUse { tool_use_id, name, input: ObjectInput(input) }))
             }
@@ -321,7 +313,7 @@ impl<'a> Writer<'a, '_, '_> {
         let call = own.get("toolUse").and_then(Value::as_object);
         let call = call.filter(|call| !is_of_server(call));
         if let Some(name) = call.and_then(|call| call.get("name")?.as_str()) {
-            self.note_name(name.into());
+            self.note_name(name);
         }
     }
 
@@ -338,7 +330,7 @@ impl<'a> Writer<'a, '_, '_> {
         own
     }
 
-    fn note_name(&mut self, name: Cow<'a, str>) {
+    fn note_name(&mut self, name: &'a str) {
         let called = &mut self.conversation.called;
         if !called.contains(&name) {
             called.push(name);

@@ -17,10 +17,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::allowed;
+use crate::allowed::NAMES;
 use crate::cache::{CachePoint, CachePoints};
 use crate::messages::Conversation;
 use crate::model::{Family, Model};
-use crate::names::names;
 use crate::thinking;
 use crate::tools::ToolConfig;
 
@@ -79,20 +79,27 @@ pub(crate) fn write(
     model: Model<'_>,
     settings: Settings<'_>,
 ) -> Result<Vec<u8>, ProviderError> {
+    write_renamed(NAMES.rename(request).request(), model, settings)
+}
+
+/// Serialises a request whose names of tools the API accepts, as [`write`] does.
+pub(crate) fn write_renamed(
+    request: RequestRef<'_>,
+    model: Model<'_>,
+    settings: Settings<'_>,
+) -> Result<Vec<u8>, ProviderError> {
     check(request, model)?;
     let (extra, more_tools) = split_tools(request.extra);
-    let mut names = names(request.tools);
     let (leading, messages) = match model.is_prompt() {
         // The system prompt is a part of the prompt.
         true => (&[][..], request.messages),
         false => request.split_leading_system(),
     };
-    let mut conversation = Conversation::new(messages, model, &mut names)?;
+    let mut conversation = Conversation::new(messages, model)?;
     // The points are counted in the order of the fields for which the server counts them.
     let in_tools = more_tools.iter().filter_map(|tool| tool.get("cachePoint"));
     let mut points = CachePoints::new(model, in_tools.chain(conversation.own_cache_points()));
-    let tools =
-        ToolConfig::new(request, more_tools, model, &mut names, &conversation, &mut points)?;
+    let tools = ToolConfig::new(request, more_tools, model, &conversation, &mut points)?;
     let system = system(request.system, leading, &mut points);
     if let Some(point) = points.last(request.cache) {
         conversation.end_with(point, model.family);

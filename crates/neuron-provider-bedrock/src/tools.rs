@@ -5,10 +5,10 @@
 use std::borrow::Cow;
 use std::ops::Not;
 
-use neuron_http::{ToolNames, VendorFields};
+use neuron_http::{VendorFields, tool_schema};
 use neuron_types::{ProviderError, RequestRef, ToolChoice, ToolDefinition};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::PROVIDER;
 use crate::allowed;
@@ -47,7 +47,7 @@ enum Tool<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolSpec<'a> {
-    name: Cow<'a, str>,
+    name: &'a str,
     description: &'a str,
     input_schema: InputSchema<'a>,
     #[serde(skip_serializing_if = "Not::not")]
@@ -73,12 +73,11 @@ impl<'a> ToolConfig<'a> {
         request: RequestRef<'a>,
         more: &'a [Value],
         model: Model<'_>,
-        names: &mut ToolNames<'a>,
         conversation: &Conversation<'a>,
         points: &mut CachePoints,
     ) -> Result<Option<Self>, ProviderError> {
         let has_tools = !request.tools.is_empty() || !more.is_empty() || has_own_tools(request);
-        let tool_choice = choice(request.tool_choice, model, names, has_tools)?;
+        let tool_choice = choice(request.tool_choice, model, has_tools)?;
         // A prompt has its own tools.
         let is_needed = conversation.has_tool_blocks() && !model.is_prompt();
         // A model without tools calls none.
@@ -88,7 +87,7 @@ impl<'a> ToolConfig<'a> {
         }
         let mut tools = Vec::new();
         for tool in request.tools {
-            tools.push(Tool::ToolSpec(ToolSpec::new(tool, names.send(&tool.name))));
+            tools.push(Tool::ToolSpec(ToolSpec::new(tool)?));
             tools.extend(points.after_tool(tool.cache_control).map(Tool::CachePoint));
         }
         tools.extend(more.iter().map(Tool::Own));
@@ -110,10 +109,9 @@ fn has_own_tools(request: RequestRef<'_>) -> bool {
 }
 
 /// Returns the field `toolChoice`.
-fn choice<'a>(
-    choice: Option<&'a ToolChoice>,
+fn choice(
+    choice: Option<&ToolChoice>,
     model: Model<'_>,
-    names: &mut ToolNames<'a>,
     has_tools: bool,
 ) -> Result<Option<Value>, ProviderError> {
     let forced = match choice {
@@ -139,10 +137,10 @@ fn choice<'a>(
         _ => model.can_force_calls(),
     };
     match forced {
-        Some(name) if is_supported => Ok(Some(json!({"tool": {"name": names.send(name)}}))),
+        Some(name) if is_supported => Ok(Some(json!({"tool": {"name": name}}))),
         None if is_supported => Ok(Some(json!({"any": {}}))),
-        Some(name) => Err(ProviderError::InvalidRequest(format!(
-            "`{}` cannot be forced to call `{name}`: use ToolChoice::Auto and give it no other tool",
+        Some(_) => Err(ProviderError::InvalidRequest(format!(
+            "`{}` cannot be forced to call one of its tools: use ToolChoice::Auto and give it no other tool",
             model.id
         ))),
         None => Err(ProviderError::InvalidRequest(format!(
@@ -153,21 +151,22 @@ fn choice<'a>(
 }
 
 impl<'a> ToolSpec<'a> {
-    fn new(tool: &'a ToolDefinition, name: Cow<'a, str>) -> Self {
+    fn new(tool: &'a ToolDefinition) -> Result<Self, ProviderError> {
         const WRITTEN: [&str; 4] = ["name", "description", "inputSchema", "strict"];
         // The API rejects an empty description.
         let description = match tool.description.trim() {
             "" => tool.title.as_deref().filter(|title| !title.trim().is_empty()),
             _ => Some(tool.description.as_str()),
         };
-        let schema = tool.strict_schema().map_or_else(|| tool.plain_schema(), Cow::Borrowed);
-        Self {
+        let schema: serde_json::Result<_> = tool_schema(tool, true);
+        let json = schema.map_err(|error| ProviderError::InvalidRequest(error.to_string()))?;
+        Ok(Self {
             description: description.unwrap_or(if tool.name.is_empty() { "-" } else { &tool.name }),
-            name,
-            input_schema: InputSchema { json: of_object(schema) },
+            name: &tool.name,
+            input_schema: InputSchema { json },
             strict: tool.is_strict(),
             vendor: VendorFields { tool, provider: PROVIDER, written: &WRITTEN },
-        }
+        })
     }
 }
 
@@ -180,17 +179,4 @@ impl Tool<'_> {
             "inputSchema": {"json": {"type": "object"}},
         }}))
     }
-}
-
-/// Returns a schema of arguments with the type `object`, because the API rejects any other type.
-fn of_object(schema: Cow<'_, Value>) -> Cow<'_, Value> {
-    if schema.get("type").is_some_and(|kind| kind == "object") {
-        return schema;
-    }
-    let mut fields = match schema.into_owned() {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    };
-    fields.insert("type".to_owned(), "object".into());
-    Cow::Owned(Value::Object(fields))
 }

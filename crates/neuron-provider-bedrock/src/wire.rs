@@ -49,7 +49,7 @@ pub fn write_request(request: RequestRef<'_>) -> Result<Vec<u8>, ProviderError> 
 
 /// Returns the origin of a response whose request is not known, so the default model counts as asked.
 fn origin() -> Origin {
-    Origin::new(Model::new(DEFAULT_MODEL, ""), &[])
+    Origin::new(Model::new(DEFAULT_MODEL, ""))
 }
 
 /// Parses the body of a response that is not streamed, from the [default model](crate::DEFAULT_MODEL). The id of the

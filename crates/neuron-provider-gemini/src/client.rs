@@ -13,6 +13,7 @@ use neuron_types::{
 
 use crate::model::Platform;
 use crate::models::GEMINI_3_8_FLASH;
+use crate::names::NAMES;
 use crate::parts::Origin;
 use crate::request;
 use crate::stream::{self, ChunkDecoder};
@@ -219,13 +220,15 @@ impl Gemini {
         method: &str,
     ) -> Result<Reply, ProviderError> {
         let model = request.model_or(&self.model);
-        let body = request::write(request, model, self.platform.name())?;
-        self.post(model, method, body).await
+        let renamed = NAMES.rename(request);
+        let body = request::write_renamed(renamed.request(), model, self.platform.name())?;
+        let names = renamed.into_originals();
+        Ok(self.post(model, method, body).await?.with_names(names))
     }
 
     /// Returns the server that will respond to a request.
     fn origin(&self, request: RequestRef<'_>) -> Origin {
-        Origin::new(self.platform.name(), request.model_or(&self.model)).with_tools(request.tools)
+        Origin::new(self.platform.name(), request.model_or(&self.model))
     }
 
     /// Sends a request and parses the whole response.

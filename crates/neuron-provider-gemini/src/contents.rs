@@ -10,9 +10,7 @@
 //! - A conversation that begins or ends with the model gets a content of the user, because the API rejects it without
 //!   (<https://github.com/crewAIInc/crewAI/pull/6973>).
 
-use std::borrow::Cow;
-
-use neuron_http::{ObjectInput, ToolNames};
+use neuron_http::ObjectInput;
 use neuron_types::{ContentBlock, DocumentSource, Message, ProviderError, Role};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -82,7 +80,7 @@ enum Part<'a> {
 
 #[derive(Serialize)]
 struct Call<'a> {
-    name: Cow<'a, str>,
+    name: &'a str,
     args: ObjectInput<'a>,
 }
 
@@ -138,12 +136,11 @@ impl Serialize for WithoutId<'_> {
 pub(crate) fn contents<'a>(
     messages: &'a [Message],
     target: Target<'_>,
-    names: &mut ToolNames<'a>,
 ) -> Result<Vec<Content<'a>>, ProviderError> {
     let mut contents: Vec<Content<'a>> = Vec::with_capacity(messages.len());
     for (index, message) in messages.iter().enumerate() {
         let blocks = message.content.iter().filter(|block| !is_result(block));
-        let parts = blocks.filter_map(|block| part(block, target, names).transpose());
+        let parts = blocks.filter_map(|block| part(block, target).transpose());
         let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
         let role = match message.role {
             Role::Assistant => "model",
@@ -156,7 +153,7 @@ pub(crate) fn contents<'a>(
             continue;
         }
         let before = messages.get(..index).unwrap_or_default();
-        let (results, more) = results(before, message, target, names)?;
+        let (results, more) = results(before, message, target)?;
         if !results.is_empty() {
             contents.push(Content { role, parts: results });
         }
@@ -196,7 +193,6 @@ fn results<'a>(
     before: &'a [Message],
     message: &'a Message,
     target: Target<'_>,
-    names: &mut ToolNames<'a>,
 ) -> Result<(Vec<Part<'a>>, Vec<Part<'a>>), ProviderError> {
     let mut responses = Vec::new();
     let mut more = Vec::new();
@@ -204,7 +200,7 @@ fn results<'a>(
         let ContentBlock::ToolResult { tool_use_id, content, is_error } = block else {
             continue;
         };
-        let Some((position, name, id)) = call_of(before, tool_use_id, target, names) else {
+        let Some((position, name, id)) = call_of(before, tool_use_id, target) else {
             return Err(ProviderError::InvalidRequest(format!(
                 "the tool result `{tool_use_id}` has no tool call in the messages before it: repair the history with \
                  transcript::repair"
@@ -229,8 +225,7 @@ fn call_of<'a>(
     before: &'a [Message],
     id: &str,
     target: Target<'_>,
-    names: &mut ToolNames<'a>,
-) -> Option<(usize, Cow<'a, str>, Option<&'a str>)> {
+) -> Option<(usize, &'a str, Option<&'a str>)> {
     let blocks = before.iter().rev().flat_map(|message| message.content.iter().enumerate());
     let mut calls =
         blocks.filter_map(|(position, block)| Some((position, block, block.as_tool_use()?)));
@@ -238,7 +233,7 @@ fn call_of<'a>(
     let own = own_fields(block, target.vendor).and_then(|fields| fields.get("functionCall"));
     let own_text = |key| own?.get(key)?.as_str().filter(|text| !text.is_empty());
     // The server's call is sent back with the name in its JSON, which may be the name of another request.
-    let name = own_text("name").map_or_else(|| names.send(call.name), Cow::from);
+    let name = own_text("name").unwrap_or(call.name);
     Some((position, name, own_text("id").filter(|_| target.has_ids())))
 }
 
@@ -259,7 +254,6 @@ fn own_fields<'a>(block: &'a ContentBlock, vendor: &str) -> Option<&'a Map<Strin
 fn part<'a>(
     block: &'a ContentBlock,
     target: Target<'_>,
-    names: &mut ToolNames<'a>,
 ) -> Result<Option<Part<'a>>, ProviderError> {
     let media =
         |media: Option<Media<'a>>| media.map(|media| media.checked(target.vendor)).transpose();
@@ -267,7 +261,7 @@ fn part<'a>(
         ContentBlock::Raw { provider, .. } if provider == target.vendor => {
             own_fields(block, target.vendor).and_then(|fields| own_part(block, fields, target))
         }
-        ContentBlock::Raw { portable: Some(block), .. } => return part(block, target, names),
+        ContentBlock::Raw { portable: Some(block), .. } => return part(block, target),
         // The summary of another vendor's compaction replaces messages that the conversation may no longer contain.
         ContentBlock::Text(text)
         | ContentBlock::Compaction { content: text }
@@ -280,7 +274,7 @@ fn part<'a>(
             is_usable.then_some(Part::Thought { text: thinking, thought: true })
         }
         ContentBlock::ToolUse { name, input, .. } => Some(Part::Call {
-            function_call: Call { name: names.send(name), args: ObjectInput(input) },
+            function_call: Call { name, args: ObjectInput(input) },
             thought_signature: None,
         }),
         ContentBlock::Image { source } => media(media::image(source))?.map(Part::Media),

@@ -4,21 +4,13 @@
 
 use std::borrow::Cow;
 
-use neuron_http::{RenamedTools, ToolNames};
-use neuron_types::ToolDefinition;
+use neuron_http::ToolNames;
 
 /// Maximum number of characters, which are ASCII. Some models accept 128.
 const MAX_CHARS: usize = 64;
 
-/// Returns the mapping from names of tools to names in the request.
-pub(crate) fn names(tools: &[ToolDefinition]) -> ToolNames<'_> {
-    ToolNames::new(tools, accepted, MAX_CHARS)
-}
-
-/// Returns the mapping from names in the request to names of tools.
-pub(crate) fn renamed(tools: &[ToolDefinition]) -> RenamedTools {
-    RenamedTools::new(tools, accepted, MAX_CHARS)
-}
+/// The names that the API accepts.
+pub(crate) const NAMES: ToolNames = ToolNames::new(accepted, MAX_CHARS);
 
 /// Returns a name with `_` in place of each character that the API rejects, and with `_` before an invalid first
 /// character. The name is cut to the maximum length.

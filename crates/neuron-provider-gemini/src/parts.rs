@@ -2,13 +2,12 @@
 //!
 //! <https://ai.google.dev/api/caching#Part>
 
-use neuron_http::{RenamedTools, UniqueTexts};
-use neuron_types::{ContentBlock, ProviderError, ToolCall, ToolDefinition};
+use neuron_http::UniqueTexts;
+use neuron_types::{ContentBlock, ProviderError, ToolCall};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::model::base_name;
-use crate::names;
 
 /// Name of the field that the crate adds to a signed part. It contains the name of the model that was asked. The
 /// field is never sent. The API rejects a signature of another model, and a signature does not show its model.
@@ -21,17 +20,11 @@ pub(crate) struct Origin {
     pub(crate) vendor: &'static str,
     /// Name of the model that was asked, without the path before it. Empty if it is not known.
     pub(crate) model: String,
-    renamed: RenamedTools,
 }
 
 impl Origin {
     pub(crate) fn new(vendor: &'static str, model: &str) -> Self {
-        Self { vendor, model: base_name(model).to_owned(), renamed: RenamedTools::default() }
-    }
-
-    /// Sets the tools of the request, whose names may be replaced in it.
-    pub(crate) fn with_tools(self, tools: &[ToolDefinition]) -> Self {
-        Self { renamed: names::renamed(tools), ..self }
+        Self { vendor, model: base_name(model).to_owned() }
     }
 }
 
@@ -145,7 +138,7 @@ impl Parts {
         else {
             return Ok(self.raw(part, None));
         };
-        let name = self.origin.renamed.original(name).to_owned();
+        let name = name.to_owned();
         let input = arguments(call);
         let server_id = call.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
         let is_plain = call.keys().all(|key| key == "name" || key == "args");

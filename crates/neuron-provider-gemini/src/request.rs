@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::contents::{Target, contents, surround_with_user};
 use crate::model::number_of_generation;
-use crate::names::names;
+use crate::names::NAMES;
 use crate::schema;
 use crate::thinking::{Thinking, thinking};
 use crate::tools::{Tools, tool_config};
@@ -67,6 +67,15 @@ pub(crate) fn write(
     model: &str,
     vendor: &'static str,
 ) -> Result<Vec<u8>, ProviderError> {
+    write_renamed(NAMES.rename(request).request(), model, vendor)
+}
+
+/// Serialises a request whose names of tools the API accepts, as [`write`] does.
+pub(crate) fn write_renamed(
+    request: RequestRef<'_>,
+    model: &str,
+    vendor: &'static str,
+) -> Result<Vec<u8>, ProviderError> {
     if request.context_management.is_some_and(|management| !management.edits.is_empty()) {
         return Err(ProviderError::InvalidRequest(
             "Gemini does not edit conversations: use a ContextStrategy, which runs on the client"
@@ -82,8 +91,7 @@ pub(crate) fn write(
         true => (&[][..], request.messages),
         false => request.split_leading_system(),
     };
-    let mut names = names(request.tools);
-    let mut contents = contents(messages, Target::new(vendor, model), &mut names)?;
+    let mut contents = contents(messages, Target::new(vendor, model))?;
     // The API's own error explains best that there are no messages.
     if !messages.is_empty() {
         surround_with_user(&mut contents);
@@ -91,8 +99,8 @@ pub(crate) fn write(
     write_json(request.extra, |fields| {
         fields.some("generationConfig", config.is_set().then_some(&config))?;
         if !is_cached {
-            fields.some("tools", Tools::new(request.tools, vendor, &mut names))?;
-            fields.some("toolConfig", tool_config(request, &mut names))?;
+            fields.some("tools", Tools::new(request.tools, vendor)?)?;
+            fields.some("toolConfig", tool_config(request))?;
             let system = SystemInstruction::new(request.system, leading);
             fields.some("systemInstruction", (!system.parts.is_empty()).then_some(system))?;
         }

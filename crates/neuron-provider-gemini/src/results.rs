@@ -2,7 +2,6 @@
 //!
 //! <https://ai.google.dev/gemini-api/docs/function-calling#multimodal>
 
-use std::borrow::Cow;
 use std::fmt;
 
 use neuron_types::{ContentItem, ModelContent};
@@ -17,7 +16,7 @@ use crate::model::Generation;
 pub(crate) struct FunctionResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
-    name: Cow<'a, str>,
+    name: &'a str,
     response: Outcome<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Media<'a>>,
@@ -25,7 +24,7 @@ pub(crate) struct FunctionResponse<'a> {
 
 impl<'a> FunctionResponse<'a> {
     /// Creates the result of a call of the tool `name`. `id` is the id that the server gave to the call.
-    pub(crate) fn new(name: Cow<'a, str>, id: Option<&'a str>, content: ResultContent<'a>) -> Self {
+    pub(crate) fn new(name: &'a str, id: Option<&'a str>, content: ResultContent<'a>) -> Self {
         let ResultContent { items, is_error, inside, .. } = content;
         Self { id, name, response: Outcome { items, is_error }, parts: inside }
     }

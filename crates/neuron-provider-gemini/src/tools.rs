@@ -2,9 +2,7 @@
 //!
 //! <https://ai.google.dev/gemini-api/docs/function-calling>
 
-use std::borrow::Cow;
-
-use neuron_http::{ToolNames, VendorFields};
+use neuron_http::{VendorFields, tool_schema};
 use neuron_types::{RequestRef, ToolChoice, ToolDefinition};
 use serde::Serialize;
 use serde_json::Value;
@@ -21,7 +19,7 @@ pub(crate) struct Tools<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Declaration<'a> {
-    name: Cow<'a, str>,
+    name: &'a str,
     description: &'a str,
     parameters_json_schema: Value,
     #[serde(flatten)]
@@ -31,19 +29,26 @@ struct Declaration<'a> {
 impl<'a> Tools<'a> {
     /// Converts tools. `provider` is the name of the platform, for the fields that the caller added to a tool. Returns
     /// `None` if there are no tools.
+    ///
+    /// # Errors
+    ///
+    /// An error that names the tool if its arguments are no object.
     pub(crate) fn new(
         tools: &'a [ToolDefinition],
         provider: &'static str,
-        names: &mut ToolNames<'a>,
-    ) -> Option<[Self; 1]> {
+    ) -> serde_json::Result<Option<[Self; 1]>> {
         const WRITTEN: [&str; 3] = ["name", "description", "parametersJsonSchema"];
-        let declarations = tools.iter().map(|tool| Declaration {
-            name: names.send(&tool.name),
-            description: &tool.description,
-            parameters_json_schema: schema::of_arguments(&tool.plain_schema()),
-            vendor: VendorFields { tool, provider, written: &WRITTEN },
-        });
-        (!tools.is_empty()).then(|| [Self { function_declarations: declarations.collect() }])
+        let declaration = |tool: &'a ToolDefinition| {
+            Ok(Declaration {
+                name: &tool.name,
+                description: &tool.description,
+                parameters_json_schema: schema::accepted(&*tool_schema(tool, false)?),
+                vendor: VendorFields { tool, provider, written: &WRITTEN },
+            })
+        };
+        let function_declarations: Vec<_> =
+            tools.iter().map(declaration).collect::<serde_json::Result<_>>()?;
+        Ok((!tools.is_empty()).then_some([Self { function_declarations }]))
     }
 }
 
@@ -59,21 +64,18 @@ pub(crate) struct ToolConfig<'a> {
 struct CallingConfig<'a> {
     mode: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    allowed_function_names: Option<[Cow<'a, str>; 1]>,
+    allowed_function_names: Option<[&'a str; 1]>,
 }
 
 /// Returns the constraint on tool calls. Returns `None` for the default.
-pub(crate) fn tool_config<'a>(
-    request: RequestRef<'a>,
-    names: &mut ToolNames<'a>,
-) -> Option<ToolConfig<'a>> {
+pub(crate) fn tool_config(request: RequestRef<'_>) -> Option<ToolConfig<'_>> {
     let (mode, name) = match request.tool_choice? {
         // The API rejects a mode without function declarations. Without them, these modes have no effect.
         ToolChoice::Auto | ToolChoice::None if !has_declarations(request) => return None,
         ToolChoice::Auto => ("AUTO", None),
         ToolChoice::None => ("NONE", None),
         ToolChoice::Required => ("ANY", None),
-        ToolChoice::Specific { name } => ("ANY", Some([names.send(name)])),
+        ToolChoice::Specific { name } => ("ANY", Some([name.as_str()])),
     };
     Some(ToolConfig {
         function_calling_config: CallingConfig { mode, allowed_function_names: name },

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use neuron_types::{ContentBlock, ToolCall, ToolDefinition, ToolUseRef};
+use neuron_types::{ContentBlock, ToolCall, ToolUseRef};
 use serde::de::IgnoredAny;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::Dialect;
 use crate::lenient;
-use crate::message::called_name;
 use crate::message_fields::merge;
 use crate::request::PROVIDER;
 
@@ -222,19 +221,13 @@ pub(crate) struct Call<'a> {
     call: ToolUseRef<'a>,
     /// Id in the format that the server requires.
     id: Cow<'a, str>,
-    /// Name in the format that the API accepts.
-    name: Cow<'a, str>,
     /// The original JSON of the call. Set if the call came from this vendor and has unknown fields.
     own: Option<&'a Map<String, Value>>,
 }
 
 impl<'a> Call<'a> {
     /// Returns the tool call in a block. Returns `None` if the block is not a tool call.
-    pub(crate) fn new(
-        block: &'a ContentBlock,
-        tools: &[ToolDefinition],
-        dialect: &Dialect,
-    ) -> Option<Self> {
+    pub(crate) fn new(block: &'a ContentBlock, dialect: &Dialect) -> Option<Self> {
         let call = block.as_tool_use()?;
         let own = match block {
             ContentBlock::Raw { provider, json: Value::Object(json), .. }
@@ -244,8 +237,7 @@ impl<'a> Call<'a> {
             }
             _ => None,
         };
-        let (id, name) = (dialect.call_id(call.id), called_name(call.name, tools));
-        Some(Self { call, id, name, own })
+        Some(Self { call, id: dialect.call_id(call.id), own })
     }
 }
 
@@ -278,11 +270,11 @@ struct Function<'a>(&'a Call<'a>);
 
 impl Serialize for Function<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Call { call, name, own, .. } = self.0;
+        let Call { call, own, .. } = self.0;
         let own = own.and_then(|own| own.get("function")?.as_object());
         let text = own.and_then(|own| own.get("arguments")?.as_str());
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("name", name)?;
+        map.serialize_entry("name", call.name)?;
         map.serialize_entry("arguments", &arguments_text(text, call.input))?;
         for (key, value) in own.into_iter().flatten() {
             if key != "name" && key != "arguments" {

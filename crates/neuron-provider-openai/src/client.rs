@@ -16,7 +16,7 @@ use neuron_types::{
 use crate::dialect::{Dialect, KeyHeader, ReasoningBack, SystemRole, Vendor};
 use crate::error::ApiError;
 use crate::models::{GPT_5_4_MINI, TEXT_EMBEDDING_3_SMALL};
-use crate::request::{self, Settings};
+use crate::request::{self, NAMES, Settings};
 use crate::responses::stream::ResponsesDecoder;
 use crate::stream::ChatDecoder;
 use crate::{embed, error, response, responses};
@@ -295,17 +295,20 @@ impl OpenAi {
     }
 
     async fn send(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
-        let model = request.model_or(&self.model);
-        match self.api {
-            Api::ChatCompletions => {
-                let body = request::write(request, model, self.settings(), stream)?;
-                self.post("chat/completions", body).await
-            }
-            Api::Responses => {
-                let body = responses::request::write(request, model, self.settings(), stream)?;
-                self.post("responses", body).await
-            }
-        }
+        let renamed = NAMES.rename(request);
+        let (request, model) = (renamed.request(), request.model_or(&self.model));
+        let (path, body) = match self.api {
+            Api::ChatCompletions => (
+                "chat/completions",
+                request::write_renamed(request, model, self.settings(), stream)?,
+            ),
+            Api::Responses => (
+                "responses",
+                responses::request::write_renamed(request, model, self.settings(), stream)?,
+            ),
+        };
+        let names = renamed.into_originals();
+        Ok(self.post(path, body).await?.with_names(names))
     }
 
     /// Sends a request and parses the whole response.

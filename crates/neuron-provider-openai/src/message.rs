@@ -8,7 +8,7 @@ use std::fmt::Display;
 use neuron_http::inline_data;
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ModelContent, ProviderError,
-    ToolDefinition, image_type,
+    image_type,
 };
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -283,17 +283,12 @@ impl Display for ToolText<'_> {
 /// An assistant message, serialised for the next request.
 pub(crate) struct AssistantMessage<'a> {
     message: &'a Message,
-    tools: &'a [ToolDefinition],
     dialect: &'a Dialect,
 }
 
 impl<'a> AssistantMessage<'a> {
-    pub(crate) fn new(
-        message: &'a Message,
-        tools: &'a [ToolDefinition],
-        dialect: &'a Dialect,
-    ) -> Self {
-        Self { message, tools, dialect }
+    pub(crate) fn new(message: &'a Message, dialect: &'a Dialect) -> Self {
+        Self { message, dialect }
     }
 
     /// Returns `true` if the message has no content that the API accepts.
@@ -313,8 +308,8 @@ impl<'a> AssistantMessage<'a> {
     }
 
     fn calls(&self) -> impl Iterator<Item = Call<'a>> + use<'a> {
-        let Self { message, tools, dialect } = *self;
-        message.content.iter().filter_map(move |block| Call::new(block, tools, dialect))
+        let Self { message, dialect } = *self;
+        message.content.iter().filter_map(move |block| Call::new(block, dialect))
     }
 
     fn own_fields(&self) -> impl Iterator<Item = &'a Map<String, Value>> + use<'a> {
@@ -388,11 +383,6 @@ impl Serialize for Calls<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.calls())
     }
-}
-
-/// Returns the name to send for a called tool, of at most 64 characters.
-pub(crate) fn called_name<'a>(name: &'a str, tools: &[ToolDefinition]) -> Cow<'a, str> {
-    neuron_http::called_name(name, tools, 64)
 }
 
 #[cfg(test)]

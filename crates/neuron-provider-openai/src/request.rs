@@ -9,12 +9,12 @@ use std::borrow::Cow;
 use std::ops::Not;
 use std::sync::LazyLock;
 
-use neuron_http::{Fields, Shortest, VendorFields, write_json};
+use neuron_http::{Fields, Shortest, ToolNames, VendorFields, ascii_name, tool_schema, write_json};
 use neuron_types::{
     Message, ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role, SystemPrompt,
     ThinkingConfig, ToolChoice, ToolDefinition,
 };
-use serde::ser::{SerializeMap, SerializeSeq};
+use serde::ser::{Error, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -24,6 +24,11 @@ use crate::message::{self, AssistantMessage, ToolMessage, UserContent};
 /// Name of OpenAI in telemetry, and name of the API's JSON format in a
 /// [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw).
 pub(crate) const PROVIDER: &str = "openai";
+
+/// The names of tools that both APIs accept: `^[a-zA-Z0-9_-]{1,64}$`.
+///
+/// <https://platform.openai.com/docs/api-reference/chat/create>
+pub(crate) const NAMES: ToolNames = ToolNames::new(|name| ascii_name(name, 64), 64);
 
 /// The settings of the client that affect requests.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +52,16 @@ impl Default for Settings<'_> {
 /// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express, or if its
 /// `extra` is not an object or sets `stream`.
 pub(crate) fn write(
+    request: RequestRef<'_>,
+    model: &str,
+    settings: Settings<'_>,
+    stream: bool,
+) -> Result<Vec<u8>, ProviderError> {
+    write_renamed(NAMES.rename(request).request(), model, settings, stream)
+}
+
+/// Serialises a request whose names of tools the API accepts, as [`write`] does.
+pub(crate) fn write_renamed(
     request: RequestRef<'_>,
     model: &str,
     settings: Settings<'_>,
@@ -181,16 +196,18 @@ impl Serialize for Tools<'_> {
             #[serde(flatten)]
             vendor: VendorFields<'a>,
         }
-        serializer.collect_seq(self.tools.iter().map(|tool| Tool {
-            r#type: "function",
-            function: Function {
+        let mut tools = serializer.serialize_seq(None)?;
+        for tool in self.tools {
+            let function = Function {
                 name: &tool.name,
                 description: &tool.description,
-                parameters: Parameters::of(tool, self.strict),
+                parameters: Parameters::of(tool, self.strict)?,
                 strict: self.strict && tool.is_strict(),
                 vendor: vendor_fields(tool),
-            },
-        }))
+            };
+            tools.serialize_element(&Tool { r#type: "function", function })?;
+        }
+        tools.end()
     }
 }
 
@@ -208,22 +225,21 @@ pub(crate) struct Parameters<'a>(Cow<'a, Value>);
 impl<'a> Parameters<'a> {
     /// Returns the schema for strict tools if the tool is strict and the server accepts strict tools (`takes_strict`).
     /// Otherwise returns the plain schema.
-    pub(crate) fn of(tool: &'a ToolDefinition, takes_strict: bool) -> Self {
-        let strict = takes_strict.then(|| tool.strict_schema()).flatten();
-        Self(strict.map_or_else(|| tool.plain_schema(), Cow::Borrowed))
+    ///
+    /// # Errors
+    ///
+    /// An error that names the tool if its arguments are no object.
+    pub(crate) fn of<E: Error>(tool: &'a ToolDefinition, takes_strict: bool) -> Result<Self, E> {
+        tool_schema(tool, takes_strict).map(Self)
     }
 }
 
 impl Serialize for Parameters<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = match &*self.0 {
-            Value::Object(fields) => fields,
-            // `true` is a schema that accepts any value, but the API requires an object.
-            Value::Bool(true) => return Map::new().serialize(serializer),
-            other => return other.serialize(serializer),
+        let Value::Object(fields) = &*self.0 else {
+            return self.0.serialize(serializer);
         };
-        let is_object = fields.get("type").is_some_and(|kind| kind == "object");
-        let lacks_properties = is_object && !fields.contains_key("properties");
+        let lacks_properties = !fields.contains_key("properties");
         let mut map = serializer.serialize_map(None)?;
         for (key, value) in fields {
             map.serialize_entry(key, value)?;
@@ -284,8 +300,7 @@ impl Serialize for Messages<'_> {
                     }
                 }
                 Role::Assistant => {
-                    let tools = self.request.tools;
-                    let message = AssistantMessage::new(message, tools, self.settings.dialect);
+                    let message = AssistantMessage::new(message, self.settings.dialect);
                     if !message.is_empty() {
                         messages.serialize_element(&message)?;
                     }

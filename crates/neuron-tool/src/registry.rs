@@ -474,7 +474,13 @@ impl ToolRegistry {
     /// [`RegistryError::CannotRun`] with the first tool that cannot run. A tool cannot run in a sandbox that refuses
     /// it. A tool that only starts a program also cannot run without a sandbox.
     pub fn check_runnable(&self) -> Result<(), RegistryError> {
-        self.tools.values().try_for_each(|tool| tool.check_in(self.sandbox()))
+        self.tools.values().try_for_each(|tool| {
+            if let Err(error) = tool.definition.arguments_schema() {
+                let name = tool.definition.name.clone();
+                return Err(RegistryError::CannotRun { name, reason: error.to_string() });
+            }
+            tool.check_in(self.sandbox())
+        })
     }
 
     /// Checks that a tool can run in the registry's own sandbox, or in `sandbox` if the registry has no sandbox.

@@ -59,6 +59,7 @@ mod embedding;
 mod provider;
 mod stream;
 
+mod arguments_schema;
 mod command;
 mod deferred_call;
 mod output_schema;
@@ -119,6 +120,7 @@ pub use approval::{
     ApprovalDecision, ApprovalDecisions, ApprovalSignature, ApprovalSigner, PendingApproval,
     PendingCall, ResumedApproval,
 };
+pub use arguments_schema::NotAnObject;
 pub use budget::{Budget, BudgetSpending, Reservation};
 pub use call_scope::{CallScope, InCallScope};
 pub use command::{CommandOutput, CommandStatus, ToolCommand};

@@ -153,6 +153,12 @@ impl ToolDefinition {
         tools.into_iter().flatten().filter_map(|tool| Self::deserialize(tool).ok()).collect()
     }
 
+    /// Returns the names of the [`deferred_tools`](Self::deferred_tools).
+    pub fn deferred_names(&self) -> impl Iterator<Item = &str> {
+        let tools = self.options().and_then(|options| options.get(DEFERRED)?.as_array());
+        tools.into_iter().flatten().filter_map(|tool| tool.get("name")?.as_str())
+    }
+
     /// Returns `true` if [`with_deferred_tools`](Self::with_deferred_tools) stored definitions.
     pub(crate) fn has_deferred_tools(&self) -> bool {
         self.options().is_some_and(|options| options.contains_key(DEFERRED))
@@ -235,6 +241,7 @@ mod tests {
         let search =
             definition(schema.clone()).with_deferred_tools(&[other.clone(), other.clone()]);
         assert_eq!(search.deferred_tools(), [other.clone(), other.clone()]);
+        assert!(search.deferred_names().eq([&*other.name; 2]));
         assert_eq!(search.plain_schema().to_string(), schema.to_string());
         let stored = serde_json::to_string(&search).unwrap();
         assert_eq!(serde_json::from_str::<ToolDefinition>(&stored).unwrap(), search);

@@ -9,6 +9,10 @@ use super::plan::{
 };
 use super::wires::{WIRES, Wire};
 
+/// Name of a tool that is too long for most vendors.
+pub(crate) const LONG_NAME: &str =
+    "a_name_of_seventy_characters_that_is_longer_than_some_vendors_accept_0";
+
 /// Returns the conversation of a seed.
 pub(crate) fn plan(seed: u64) -> Plan {
     let mut generator = Generator { random: Random::new(seed), marks: 0 };
@@ -149,16 +153,14 @@ impl Generator {
 
     fn name(&mut self) -> &'static str {
         // Models also call tools that do not exist.
-        const OTHERS: [&str; 5] = [
-            "default_api.look",
-            "look:all",
-            "look up",
-            "schau_nach_ü",
-            "a_name_of_seventy_characters_that_is_longer_than_some_vendors_accept_0",
-        ];
+        const OTHERS: [&str; 5] =
+            ["default_api.look", "look:all", "look up", "schau_nach_ü", "fs_read"];
         match self.random.below(100) {
-            0..55 => "look",
-            55..92 => "find_all",
+            0..45 => "look",
+            45..72 => "find_all",
+            72..80 => "fs.read",
+            80..86 => "ns/tool",
+            86..92 => LONG_NAME,
             _ => OTHERS[self.index(OTHERS.len())],
         }
     }

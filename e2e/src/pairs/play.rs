@@ -9,6 +9,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
+use super::generator::LONG_NAME;
 use super::judge::{is_rejected, judge};
 use super::plan::{Answer, Mark, Outcome, Part, Plan, Said, Timing, Turn};
 use super::wires::{WIRES, Wire};
@@ -164,6 +165,13 @@ impl Player {
             return Ok(false);
         };
         transcript::check_answer(&message).map_err(|error| error.to_string())?;
+        for part in &answer.parts {
+            let Part::Call { name, .. } = part else { continue };
+            let is_tool = self.tools.iter().any(|tool| tool.name == *name);
+            if is_tool && !message.tool_uses().any(|call| call.name == *name) {
+                return Err(format!("the call of `{name}` has another name: {message:?}"));
+            }
+        }
         self.paused = answer.parts.iter().rev().find_map(|part| match part {
             Part::Pause(mark) => Some((answer.wire, *mark)),
             _ => None,
@@ -293,11 +301,18 @@ fn block(said: &Said) -> ContentBlock {
 }
 
 fn tools() -> serde_json::Result<Vec<ToolDefinition>> {
-    let tool = |name: &str| {
-        let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
-        json!({"name": name, "description": "Looks around.", "input_schema": schema})
-    };
-    serde_json::from_value(json!([tool("look"), tool("find_all")]))
+    let tool = |name: &str, schema: Value| json!({"name": name, "description": "Looks around.", "input_schema": schema});
+    let object = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    // Most vendors reject these names and schemas.
+    let alternatives = json!({"oneOf": [object, {"type": "string", "const": "all"}]});
+    let parts = json!({"$ref": "#/$defs/A", "allOf": [object], "$defs": {"A": object}});
+    serde_json::from_value(json!([
+        tool("look", object.clone()),
+        tool("find_all", json!({})),
+        tool("fs.read", alternatives),
+        tool("ns/tool", parts),
+        tool(LONG_NAME, json!({"anyOf": [object], "enum": [{}]})),
+    ]))
 }
 
 /// Returns the reply of the server for a planned response.
@@ -320,7 +335,7 @@ fn reply(answer: &Answer, paused: Option<(usize, Mark)>) -> Reply {
             Part::Call { mark, id, name, args } => {
                 blocks.push(ContentBlock::ToolUse {
                     id: id.text(*mark, calls),
-                    name: (*name).to_owned(),
+                    name: sent_name(wire, name).to_owned(),
                     input: args.json(*mark),
                 });
                 calls += 1;
@@ -337,6 +352,18 @@ fn reply(answer: &Answer, paused: Option<(usize, Mark)>) -> Reply {
     match &answer.stop {
         Some(stop) => reply.stop_reason(stop.clone()),
         None => reply,
+    }
+}
+
+/// Returns the name of a tool in the requests of a wire.
+fn sent_name<'n>(wire: &Wire, name: &'n str) -> &'n str {
+    match (wire.vendor, name) {
+        ("ollama", name) => name,
+        ("gemini", "fs.read") | ("anthropic", LONG_NAME) => name,
+        (_, "fs.read") => "fs_read",
+        (_, "ns/tool") => "ns_tool",
+        (_, LONG_NAME) => LONG_NAME.get(..64).unwrap_or_default(),
+        (_, name) => name,
     }
 }
 

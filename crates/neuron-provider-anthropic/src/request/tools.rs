@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::ops::Not;
 
-use neuron_http::VendorFields;
+use neuron_http::{VendorFields, tool_schema};
 use neuron_types::ToolDefinition;
+use serde::ser::{Error, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -18,10 +19,15 @@ impl Serialize for Tools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let search = self.0;
         let visible = search.tools().map(|tool| Tool::new(tool, false));
-        let own =
-            search.adds_tool().then_some(Tool::Search { r#type: SEARCH_TYPE, name: SEARCH_NAME });
+        let own = search
+            .adds_tool()
+            .then_some(Ok(Tool::Search { r#type: SEARCH_TYPE, name: SEARCH_NAME }));
         let deferred = search.deferred().iter().map(|tool| Tool::new(tool, true));
-        serializer.collect_seq(visible.chain(own).chain(deferred))
+        let mut tools = serializer.serialize_seq(None)?;
+        for tool in visible.chain(own).chain(deferred) {
+            tools.serialize_element(&tool?)?;
+        }
+        tools.end()
     }
 }
 
@@ -48,21 +54,21 @@ enum Tool<'a> {
 }
 
 impl<'a> Tool<'a> {
-    fn new(tool: &'a ToolDefinition, is_deferred: bool) -> Self {
+    fn new<E: Error>(tool: &'a ToolDefinition, is_deferred: bool) -> Result<Self, E> {
         const VISIBLE: [&str; 5] =
             ["name", "description", "input_schema", "cache_control", "strict"];
         const DEFERRED: [&str; 6] =
             ["name", "description", "input_schema", "cache_control", "strict", "defer_loading"];
         let written: &[&str] = if is_deferred { &DEFERRED } else { &VISIBLE };
-        Self::Custom {
+        Ok(Self::Custom {
             name: &tool.name,
             description: &tool.description,
-            input_schema: tool.strict_schema().map_or_else(|| tool.plain_schema(), Cow::Borrowed),
+            input_schema: tool_schema(tool, true)?,
             // The API rejects a cache breakpoint on a deferred tool.
             cache_control: tool.cache_control.as_ref().filter(|_| !is_deferred).map(Cache::from),
             strict: tool.is_strict(),
             defer_loading: is_deferred,
             vendor: VendorFields { tool, provider: PROVIDER, written },
-        }
+        })
     }
 }

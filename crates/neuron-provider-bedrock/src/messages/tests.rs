@@ -6,7 +6,6 @@ use neuron_types::{ContentItem, EmbeddedResource, ImageSource, RequestRef, Think
 
 use super::*;
 use crate::content::{Origin, Reader};
-use crate::names::names;
 use crate::request::Settings;
 use crate::request::tests::{CLAUDE, LLAMA, MISTRAL, NOVA, written};
 
@@ -438,7 +437,7 @@ fn encrypted_reasoning_of_gpt_returns_before_its_call() {
     let gpt = "global.openai.gpt-5.6-sol";
     let encrypted = json!({"reasoningContent": {"redactedContent": "RW13Sw=="}});
     let blocks = [encrypted.clone(), sent_call("x")];
-    let reader = Reader::new(Origin::new(Model::new(gpt, ""), &[]));
+    let reader = Reader::new(Origin::new(Model::new(gpt, "")));
     let content = blocks.clone().into_iter().filter_map(|block| reader.read(block)).collect();
     let messages =
         [Message::user("hi"), assistant(content), user(vec![result("x", vec![item("1")])])];
@@ -499,10 +498,9 @@ fn own_blocks_are_sent_unchanged_and_others_in_their_portable_form() {
         own(&json!({"text": " "}), Some(text(" "))),
         own(&json!({"toolUse": {"input": {}}}), None),
     ];
-    let mut names = names(&[]);
     let messages = [assistant(content)];
-    let mut blocks = |model: &str| {
-        let conversation = Conversation::new(&messages, Model::new(model, ""), &mut names).unwrap();
+    let blocks = |model: &str| {
+        let conversation = Conversation::new(&messages, Model::new(model, "")).unwrap();
         serde_json::to_value(conversation.turns).unwrap()
     };
     let turn = |content: Value| json!([{"role": "assistant", "content": content}]);
@@ -519,7 +517,7 @@ fn citations_are_sent_without_blank_texts() {
     for (texts, kept) in
         [(&[""][..], None), (&["", " "][..], None), (&["", "b", " ", "c"][..], Some(["b c"]))]
     {
-        let reader = Reader::new(Origin::new(Model::new(CLAUDE, ""), &[]));
+        let reader = Reader::new(Origin::new(Model::new(CLAUDE, "")));
         let mut content = vec![text("a")];
         content.extend(reader.read(cited(texts)));
         let messages = [Message::user("hi"), assistant(content), Message::user("more")];
@@ -541,7 +539,7 @@ fn blocks_of_server_tools_return_to_their_family_and_are_never_declared() {
         }}),
         json!({"citationsContent": {"content": [{"text": "b"}], "citations": [{"title": "t"}]}}),
     ];
-    let reader = Reader::new(Origin::new(Model::new(nova, ""), &[]));
+    let reader = Reader::new(Origin::new(Model::new(nova, "")));
     let content = blocks.clone().into_iter().filter_map(|block| reader.read(block)).collect();
     let messages = [Message::user("hi"), assistant(content), Message::user("more")];
     let whole = |model| {
@@ -564,7 +562,7 @@ fn blocks_of_server_tools_return_to_their_family_and_are_never_declared() {
 fn url_is_an_error_that_names_the_fix() {
     let source = ImageSource::Url { url: "https://a.example/b.png".into() };
     let messages = [user(vec![ContentBlock::Image { source }])];
-    let error = Conversation::new(&messages, Model::new(CLAUDE, ""), &mut names(&[]));
+    let error = Conversation::new(&messages, Model::new(CLAUDE, ""));
     assert_eq!(
         error.unwrap_err().to_string(),
         "invalid request: Bedrock fetches no images from URLs: send the bytes in base64"

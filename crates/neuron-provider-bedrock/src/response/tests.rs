@@ -8,7 +8,7 @@ use crate::model::Model;
 const CLAUDE: &str = "us.anthropic.claude-sonnet-4-6";
 
 fn origin() -> Origin {
-    let mut origin = Origin::new(Model::new(CLAUDE, ""), &[]);
+    let mut origin = Origin::new(Model::new(CLAUDE, ""));
     origin.request_id = "r-1".into();
     origin
 }

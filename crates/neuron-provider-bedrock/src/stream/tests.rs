@@ -128,7 +128,7 @@ fn stream_is_complete_with_the_end_of_the_message() {
 
 #[test]
 fn collected_stream_is_equal_to_the_response_of_the_stream() {
-    let origin = || Origin::new(Model::new(crate::DEFAULT_MODEL, ""), &[]);
+    let origin = || Origin::new(Model::new(crate::DEFAULT_MODEL, ""));
     let bytes = answer().concat();
     let collected = read(&bytes, &Secret::default(), origin()).unwrap();
     assert_eq!(collected, read_stream(&bytes).unwrap());

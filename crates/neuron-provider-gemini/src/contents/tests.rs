@@ -1,17 +1,19 @@
 //! Tests of the conversation in a request.
 
-use neuron_types::{ContentItem, EmbeddedResource, ImageSource};
+use neuron_types::{ContentItem, EmbeddedResource, ImageSource, RequestRef};
 use serde_json::json;
 
 use super::*;
 use crate::model::VERTEX;
-use crate::names::names;
+use crate::names::NAMES;
 
 const V: &str = "gcp.gemini";
 const DUMMY: &str = "skip_thought_signature_validator";
 
 fn converted(messages: &[Message], target: Target<'_>) -> Result<Value, ProviderError> {
-    let contents = contents(messages, target, &mut names(&[]))?;
+    let request = RequestRef { messages, ..RequestRef::default() };
+    let renamed = NAMES.rename(request);
+    let contents = contents(renamed.request().messages, target)?;
     Ok(serde_json::to_value(contents).unwrap())
 }
 

@@ -183,12 +183,30 @@ fn object_schema_always_has_properties() {
             json!({"type": "object", "properties": {"a": true}}),
             json!({"type": "object", "properties": {"a": true}}),
         ),
-        (json!({}), json!({})),
-        (json!(true), json!({})),
-        (json!({"type": "string"}), json!({"type": "string"})),
+        (json!({}), json!({"type": "object", "properties": {}})),
+        (json!(true), json!({"type": "object", "properties": {}})),
+        (
+            json!({"oneOf": [{"properties": {"a": true}}, {"type": "string"}]}),
+            json!({"type": "object", "properties": {"a": true}}),
+        ),
     ] {
-        assert_eq!(serde_json::to_value(Parameters(Cow::Borrowed(&schema))).unwrap(), expected);
+        let tools = vec![ToolDefinition { input_schema: schema, ..tool("look") }];
+        let request = CompletionRequest { tools, ..CompletionRequest::default() };
+        let json = json_with(request.view(), Settings::default());
+        assert_eq!(json["tools"][0]["function"]["parameters"], expected);
     }
+}
+
+#[test]
+fn arguments_that_are_no_object_are_an_error_that_names_the_tool() {
+    let tools = vec![ToolDefinition { input_schema: json!({"type": "array"}), ..tool("look") }];
+    let request = CompletionRequest { tools, ..CompletionRequest::default() };
+    let error = write(request.view(), "m", Settings::default(), false).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "invalid request: cannot be written: the tool `look`: its input schema describes no object, but arguments are \
+         always an object: use for example a struct with named fields"
+    );
 }
 
 #[test]
@@ -571,7 +589,8 @@ fn calls_with_invalid_names_are_renamed() {
     assert_eq!(named("süß 🦀"), "s____");
     assert_eq!(named(""), "unnamed");
     assert_eq!(named(&"x".repeat(65)), "x".repeat(64));
-    assert_eq!(named("dotted.name"), "dotted.name", "a server takes it if it takes the tool");
+    assert_eq!(named("dotted.name"), "dotted_name");
+    assert_eq!(named("dotted_name"), "dotted_name_2", "the name of the tool in the request");
 }
 
 #[test]

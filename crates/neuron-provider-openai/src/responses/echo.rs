@@ -1,14 +1,11 @@
 //! Serialisation of tool calls of earlier responses in a request.
 
-use std::borrow::Cow;
-
-use neuron_types::{ContentBlock, ToolCall, ToolDefinition};
+use neuron_types::{ContentBlock, ToolCall};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::search::Search;
-use crate::message::called_name;
 
 /// A function call of an earlier response that the server would reject. Its arguments are truncated or are not a JSON
 /// text, the API does not accept its name, it has no `call_id`, as on compatible servers, or its namespace does not exist
@@ -17,7 +14,7 @@ pub(crate) struct RepairedCall<'a> {
     json: &'a Value,
     id: &'a str,
     input: &'a Value,
-    name: Cow<'a, str>,
+    name: &'a str,
     strips_namespace: bool,
 }
 
@@ -27,18 +24,18 @@ impl<'a> RepairedCall<'a> {
     pub(crate) fn new(
         block: &'a ContentBlock,
         json: &'a Value,
-        tools: &[ToolDefinition],
         search: &Search<'_>,
     ) -> Option<Self> {
         let is_function = json.get("type").is_some_and(|kind| kind == "function_call");
         let call = block.as_tool_use().filter(|_| is_function)?;
         let text = json.get("arguments").and_then(Value::as_str).unwrap_or_default();
         let is_json = !text.trim().is_empty() && ToolCall::invalid_json(call.input).is_none();
-        let name = called_name(call.name, tools);
         let has_id = json.get("call_id").is_some_and(|id| id == call.id);
         let strips_namespace = search.strips_namespace(json);
-        let is_valid = is_json && has_id && name == call.name && !strips_namespace;
-        (!is_valid).then_some(Self { json, id: call.id, input: call.input, name, strips_namespace })
+        let has_name = json.get("name").is_some_and(|name| name == call.name);
+        let is_valid = is_json && has_id && has_name && !strips_namespace;
+        let (id, input, name) = (call.id, call.input, call.name);
+        (!is_valid).then_some(Self { json, id, input, name, strips_namespace })
     }
 }
 
@@ -49,7 +46,7 @@ impl Serialize for RepairedCall<'_> {
             match key.as_str() {
                 "arguments" | "call_id" => {}
                 "namespace" if self.strips_namespace => {}
-                "name" => call.serialize_entry(key, &self.name)?,
+                "name" => call.serialize_entry(key, self.name)?,
                 _ => call.serialize_entry(key, value)?,
             }
         }

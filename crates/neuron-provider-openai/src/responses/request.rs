@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use neuron_http::{Fields, Shortest, write_json};
 use neuron_types::{
     ContentBlock, ContentItem, ContextEdit, DocumentSource, Message, ModelContent, ProviderError,
-    RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
+    RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice,
 };
 use serde::ser::{Error as _, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -23,7 +23,7 @@ use super::echo::{JsonText, RepairedCall};
 use super::search::Search;
 use crate::dialect::Dialect;
 use crate::message::{self, DataUrl, FILE_NAME, ToolText, is_own_fields};
-use crate::request::{PROVIDER, Settings, effort, has_tools};
+use crate::request::{NAMES, PROVIDER, Settings, effort, has_tools};
 
 /// Serialises a request of the Responses API for the model `model`. If `stream` is set, the body asks for a streamed
 /// response.
@@ -33,6 +33,16 @@ use crate::request::{PROVIDER, Settings, effort, has_tools};
 /// [`ProviderError::InvalidRequest`] if the request has stop sequences, which the API does not support, or if it cannot
 /// be serialised.
 pub(crate) fn write(
+    request: RequestRef<'_>,
+    model: &str,
+    settings: Settings<'_>,
+    stream: bool,
+) -> Result<Vec<u8>, ProviderError> {
+    write_renamed(NAMES.rename(request).request(), model, settings, stream)
+}
+
+/// Serialises a request whose names of tools the API accepts, as [`write`] does.
+pub(crate) fn write_renamed(
     request: RequestRef<'_>,
     model: &str,
     settings: Settings<'_>,
@@ -216,7 +226,7 @@ enum Item<'a> {
     Call {
         r#type: &'static str,
         call_id: Cow<'a, str>,
-        name: Cow<'a, str>,
+        name: &'a str,
         arguments: JsonText<'a>,
     },
 }
@@ -243,10 +253,9 @@ fn assistant_items<'a>(
         Item::Own(json) if item.is_reasoning() => stores == Some(true) || is_self_contained(json),
         _ => true,
     };
-    let tools = request.tools;
     let items = move || {
         let blocks = message.content.iter();
-        let items = blocks.filter_map(move |block| item(block, tools, search, dialect));
+        let items = blocks.filter_map(move |block| item(block, search, dialect));
         items.filter(is_kept)
     };
     // Only reasoning follows the last item of another type, so everything after that item is omitted.
@@ -265,17 +274,12 @@ fn is_self_contained(reasoning: &Value) -> bool {
 
 /// Converts a block of an assistant message to an item. Returns `None` for blocks that are not sent, such as reasoning
 /// of another provider.
-fn item<'a>(
-    block: &'a ContentBlock,
-    tools: &[ToolDefinition],
-    search: &Search<'_>,
-    dialect: &Dialect,
-) -> Option<Item<'a>> {
+fn item<'a>(block: &'a ContentBlock, search: &Search<'_>, dialect: &Dialect) -> Option<Item<'a>> {
     if let Some(json) = own_item(block, dialect.name) {
         if search.omits(json) {
             return None;
         }
-        let repaired = RepairedCall::new(block, json, tools, search);
+        let repaired = RepairedCall::new(block, json, search);
         return Some(repaired.map_or(Item::Own(json), Item::Repaired));
     }
     match block.portable()? {
@@ -285,7 +289,7 @@ fn item<'a>(
         ContentBlock::ToolUse { id, name, input } => Some(Item::Call {
             r#type: "function_call",
             call_id: dialect.call_id(id),
-            name: message::called_name(name, tools),
+            name,
             arguments: JsonText(input),
         }),
         // The API accepts only its own reasoning, so reasoning of other providers is dropped.

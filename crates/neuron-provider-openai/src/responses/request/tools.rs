@@ -2,6 +2,7 @@
 
 use neuron_http::VendorFields;
 use neuron_types::ToolDefinition;
+use serde::ser::{Error, SerializeSeq};
 use serde::{Serialize, Serializer};
 
 use super::super::search::{SEARCH_TYPE, Search};
@@ -18,10 +19,14 @@ impl Serialize for Tools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { search, strict } = *self;
         let visible = search.tools().map(|tool| Tool::new(tool, strict, false));
-        let own = search.adds_tool().then_some(Tool::Search { r#type: SEARCH_TYPE });
+        let own = search.adds_tool().then_some(Ok(Tool::Search { r#type: SEARCH_TYPE }));
         let deferred = search.searched();
         let deferred = deferred.map(|(tool, is_deferred)| Tool::new(tool, strict, is_deferred));
-        serializer.collect_seq(visible.chain(own).chain(deferred))
+        let mut tools = serializer.serialize_seq(None)?;
+        for tool in visible.chain(own).chain(deferred) {
+            tools.serialize_element(&tool?)?;
+        }
+        tools.end()
     }
 }
 
@@ -48,19 +53,23 @@ enum Tool<'a> {
 }
 
 impl<'a> Tool<'a> {
-    fn new(tool: &'a ToolDefinition, takes_strict: bool, is_deferred: bool) -> Self {
+    fn new<E: Error>(
+        tool: &'a ToolDefinition,
+        takes_strict: bool,
+        is_deferred: bool,
+    ) -> Result<Self, E> {
         const DEFERRED: [&str; 6] =
             ["type", "name", "description", "parameters", "strict", "defer_loading"];
         let vendor = vendor_fields(tool);
         let written: &[&str] = if is_deferred { &DEFERRED } else { vendor.written };
-        Self::Function {
+        Ok(Self::Function {
             r#type: "function",
             name: &tool.name,
             description: &tool.description,
-            parameters: Parameters::of(tool, takes_strict),
+            parameters: Parameters::of(tool, takes_strict)?,
             strict: takes_strict.then(|| tool.is_strict()),
             defer_loading: is_deferred,
             vendor: VendorFields { written, ..vendor },
-        }
+        })
     }
 }
