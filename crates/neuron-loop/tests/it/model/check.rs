@@ -301,8 +301,9 @@ impl<'a> Session<'a> {
         no_faults(&journal)?;
         let (agent, memory) = (&self.agent, &mut self.memory);
         let expected = reference::expect(case, way, memory, begin);
+        let what = format!("the events of a run that ended with `{outcome}`");
         for events in &journal.events {
-            same_list("the events", events, &expected.events)?;
+            same_list(&what, events, &expected.events)?;
         }
         same_list("what the guards judge", &journal.guards, &expected.guards)?;
         same_list("the ends that the engine hears of", &journal.ends, &expected.ends)?;
@@ -346,6 +347,13 @@ impl<'a> Session<'a> {
         same("the stored usage", stored.usage(), chat.usage())
     }
 
+    /// Returns `false` if the run was interrupted between the question and its write. The session then has the calls as
+    /// begun, as after a decision, so that a copy of the pause cannot be told from a used one.
+    fn pause_is_stored(&self) -> bool {
+        let stored = || self.world.stored().unwrap_or_default();
+        !self.case.stores || stored().pending() == self.agent.conversation.pending()
+    }
+
     fn same_calls_wait(&self) -> Checked {
         let waiting = self.memory.waiting.as_ref();
         let pending = waiting.map_or(&[][..], |waiting| &waiting.pending);
@@ -386,7 +394,9 @@ impl<'a> Session<'a> {
         if answering.route == Route::AnotherRun {
             return Ok(None);
         }
-        if answering.route == Route::Restored || self.is_unsure {
+        if answering.route == Route::Restored && !self.pause_is_stored() {
+            self.seen.insert("route: no copy of a pause that was not stored".into());
+        } else if answering.route == Route::Restored || self.is_unsure {
             self.restore()?;
         }
         if let Some(wrong) = answering.wrong {
