@@ -32,7 +32,7 @@ use std::sync::Arc;
 use neuron_types::{McpError, ToolContext, ToolOutput};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest, CustomRequest,
-    GetPromptRequest, GetPromptRequestParams, PingRequest, ReadResourceRequest,
+    CustomResult, GetPromptRequest, GetPromptRequestParams, PingRequest, ReadResourceRequest,
     ReadResourceRequestParams, ServerResult,
 };
 use rmcp::service::{Peer, RoleClient};
@@ -300,15 +300,29 @@ impl McpClient {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         match self.request(scope, request).await? {
             ServerResult::CallToolResult(result) => Ok(wire::tool::output_from_sdk(result)),
+            // The SDK parses a result with an invalid member as a custom result.
+            ServerResult::CustomResult(CustomResult(result)) => {
+                wire::tool::output_from_json(&result).ok_or_else(|| unreadable(name, &result))
+            }
             ServerResult::CreateTaskResult(_) => {
                 let text = format!(
                     "the server created a task for the call of `{name}`, but tasks were not requested"
                 );
                 Err(McpError::ToolCall(text))
             }
-            _ => Err(unexpected("tools/call")),
+            other => Err(unreadable(name, &serde_json::to_value(other).unwrap_or_default())),
         }
     }
+}
+
+/// Creates the error for the result of a tool that cannot be read. The model must not think that the tool did not run.
+fn unreadable(name: &str, result: &Value) -> McpError {
+    /// Maximum number of characters of the result in the text.
+    const SHOWN: usize = 500;
+    let shown: String = result.to_string().chars().take(SHOWN).collect();
+    McpError::ToolCall(format!(
+        "the tool `{name}` ran, but the server's result cannot be read: {shown}"
+    ))
 }
 
 /// Converts the arguments of a tool to a JSON object. `null` becomes an empty object. Returns an error for any other
@@ -363,6 +377,12 @@ impl McpClient {
         match self.request(scope, request).await? {
             ServerResult::ReadResourceResult(result) => {
                 Ok(result.contents.into_iter().map(wire::content::contents_from_sdk).collect())
+            }
+            ServerResult::CustomResult(CustomResult(result)) => {
+                let contents = result.get("contents").and_then(Value::as_array);
+                let contents = contents.ok_or_else(|| unexpected("resources/read"))?.iter();
+                let read = |contents| wire::content::contents_from_json(contents, uri);
+                Ok(contents.map(read).collect())
             }
             _ => Err(unexpected("resources/read")),
         }
@@ -421,6 +441,9 @@ impl McpClient {
         let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
         match self.request(scope, request).await? {
             ServerResult::GetPromptResult(result) => Ok(wire::prompt::result_from_sdk(result)),
+            ServerResult::CustomResult(CustomResult(result)) => {
+                wire::prompt::result_from_json(&result).ok_or_else(|| unexpected("prompts/get"))
+            }
             _ => Err(unexpected("prompts/get")),
         }
     }

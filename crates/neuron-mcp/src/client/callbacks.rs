@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rmcp::ClientHandler;
 use rmcp::model::{
-    ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ErrorData, ListRootsResult,
+    ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest, CustomResult,
+    ElicitRequestParams, ElicitResult, ErrorCode, ErrorData, ListRootsResult,
 };
 use rmcp::service::{RequestContext, RoleClient};
 use tracing::Instrument;
@@ -17,6 +17,9 @@ use super::watch::Watch;
 use crate::propagation::Propagation;
 use crate::span::{Failure, RequestSpan, Subject};
 use crate::wire::{self, error::handler_failed};
+
+/// Name of the request for a response of the client's model.
+const SAMPLING: &str = "sampling/createMessage";
 
 /// The handler of the server's requests. The server's notifications are handled by [`Watch`], because the SDK may
 /// change their order.
@@ -84,7 +87,23 @@ impl ClientHandler for Callbacks {
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
         let trace = wire::trace::from_meta(&context.meta);
-        self.answer("sampling/createMessage", context, self.handlers.sample(params, trace)).await
+        self.answer(SAMPLING, context, self.handlers.sample(params, trace)).await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        // The SDK parses a request with an invalid message as a custom request.
+        if request.method == SAMPLING
+            && let Some(params) = request.params.and_then(wire::sampling::params_from_json)
+        {
+            let answer = self.create_message(params, context).await?;
+            let answer = serde_json::to_value(answer).map_err(handler_failed)?;
+            return Ok(CustomResult(answer));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
 
     async fn create_elicitation(

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use neuron_types::{McpError, ToolDefinition};
-use rmcp::model::{self, ClientRequest, CustomResult, PaginatedRequestParams, ServerResult, Tool};
+use rmcp::model::{self, ClientRequest, CustomResult, PaginatedRequestParams, ServerResult};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::request::Scope;
@@ -230,63 +231,52 @@ fn page(cursor: Option<&str>) -> PaginatedRequestParams {
     PaginatedRequestParams::default().with_cursor(cursor.map(str::to_owned))
 }
 
-/// Creates a request for a page of the tools.
-fn ask_tools(cursor: Option<&str>) -> ClientRequest {
-    ClientRequest::ListToolsRequest(model::ListToolsRequest::with_param(page(cursor)))
-}
-
-/// Converts the result of `tools/list` to a page.
-fn tools(answer: ServerResult) -> Result<PaginatedList<ToolDefinition>, McpError> {
-    let (tools, next_cursor) = match answer {
-        ServerResult::ListToolsResult(result) => (result.tools, result.next_cursor),
-        // The SDK parses a list that contains an invalid tool as a custom result.
-        ServerResult::CustomResult(CustomResult(Value::Object(mut list))) => {
-            let Some(Value::Array(tools)) = list.remove("tools") else {
-                return Err(unexpected("tools/list"));
-            };
-            let next_cursor = list.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-            (tools.into_iter().filter_map(tool).collect(), next_cursor)
+/// Parses the items of a list with an invalid item, which the SDK parses as a custom result. Logs the invalid items, and
+/// returns the others. Returns `None` if the result has no list with the name `key`.
+fn list_from_json<T: DeserializeOwned>(
+    result: &Value,
+    key: &str,
+) -> Option<(Vec<T>, Option<String>)> {
+    let item = |item: &Value| {
+        let read = wire::content::parsed(item);
+        if read.is_none() {
+            let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
+            tracing::warn!(list = key, name, "skipped an invalid item of the server's list");
         }
-        _ => return Err(unexpected("tools/list")),
+        read
     };
-    let items = tools.into_iter().map(wire::tool::definition_from_sdk).collect();
-    Ok(PaginatedList { items, next_cursor })
-}
-
-/// Parses a tool of a list. Logs an invalid tool and returns `None`, so that the other tools stay usable.
-fn tool(value: Value) -> Option<Tool> {
-    let name = value.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    match serde_json::from_value(value) {
-        Ok(tool) => Some(tool),
-        Err(error) => {
-            tracing::warn!(tool = name, %error, "skipped an invalid tool of the server");
-            None
-        }
-    }
+    let items = result.get(key)?.as_array()?.iter().filter_map(item).collect();
+    let next_cursor = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    Some((items, next_cursor))
 }
 
 /// Defines two functions for a kind of list. The first creates the request of a page. The second converts the result to
 /// a page.
 macro_rules! list {
     ($ask:ident, $read:ident -> $Item:ty: $Request:ident,
-        $Result:ident.$items:ident, $from_sdk:path) => {
+        $Result:ident.$items:ident, $key:literal, $from_sdk:path) => {
         fn $ask(cursor: Option<&str>) -> ClientRequest {
             ClientRequest::$Request(model::$Request::with_param(page(cursor)))
         }
 
         fn $read(answer: ServerResult) -> Result<PaginatedList<$Item>, McpError> {
-            let ServerResult::$Result(result) = answer else {
-                return Err(unexpected($ask(None).method()));
+            let read = match answer {
+                ServerResult::$Result(result) => Some((result.$items, result.next_cursor)),
+                ServerResult::CustomResult(CustomResult(result)) => list_from_json(&result, $key),
+                _ => None,
             };
-            let items = result.$items.into_iter().map($from_sdk).collect();
-            Ok(PaginatedList { items, next_cursor: result.next_cursor })
+            let (items, next_cursor) = read.ok_or_else(|| unexpected($ask(None).method()))?;
+            let items = items.into_iter().map($from_sdk).collect();
+            Ok(PaginatedList { items, next_cursor })
         }
     };
 }
 
+list!(ask_tools, tools -> ToolDefinition: ListToolsRequest,
+    ListToolsResult.tools, "tools", wire::tool::definition_from_sdk);
 list!(ask_resources, resources -> McpResource: ListResourcesRequest,
-    ListResourcesResult.resources, wire::content::link_from_sdk);
+    ListResourcesResult.resources, "resources", wire::content::link_from_sdk);
 list!(ask_templates, templates -> McpResourceTemplate: ListResourceTemplatesRequest,
-    ListResourceTemplatesResult.resource_templates, wire::resource::template_from_sdk);
+    ListResourceTemplatesResult.resource_templates, "resourceTemplates", wire::resource::template_from_sdk);
 list!(ask_prompts, prompts -> McpPrompt: ListPromptsRequest,
-    ListPromptsResult.prompts, wire::prompt::from_sdk);
+    ListPromptsResult.prompts, "prompts", wire::prompt::from_sdk);

@@ -2,6 +2,7 @@
 
 use neuron_types::Role;
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage};
+use serde_json::Value;
 
 use super::content;
 use crate::{McpPrompt, McpPromptArgument, McpPromptMessage, McpPromptResult, McpVersion};
@@ -42,6 +43,25 @@ pub(crate) fn result_from_sdk(result: GetPromptResult) -> McpPromptResult {
         content: content::from_sdk(message.content),
     });
     McpPromptResult { description: result.description, messages: messages.collect() }
+}
+
+/// Converts a prompt with filled-in arguments that the SDK could not parse, message by message. Returns `None` if the
+/// JSON has no messages.
+pub(crate) fn result_from_json(result: &Value) -> Option<McpPromptResult> {
+    let message = |message: &Value| {
+        let is_assistant = message.get("role").is_some_and(|role| role == "assistant");
+        let role = if is_assistant { Role::Assistant } else { Role::User };
+        let blocks = match message.get("content") {
+            None => std::slice::from_ref(message),
+            Some(Value::Array(blocks)) => blocks.as_slice(),
+            Some(block) => std::slice::from_ref(block),
+        };
+        let blocks = blocks.iter().map(content::from_json);
+        blocks.map(|content| McpPromptMessage { role, content }).collect::<Vec<_>>()
+    };
+    let description = result.get("description").and_then(Value::as_str).map(str::to_owned);
+    let messages = result.get("messages")?.as_array()?.iter().flat_map(message).collect();
+    Some(McpPromptResult { description, messages })
 }
 
 /// Converts a prompt with filled-in arguments for a client of this protocol version.

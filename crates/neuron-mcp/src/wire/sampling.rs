@@ -7,7 +7,7 @@ use rmcp::model::{
     SamplingMessage, SamplingMessageContentBlock, ToolChoiceMode, ToolResultContent,
     ToolUseContent,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{content, prompt, tool};
 use crate::{ModelPreferences, SamplingRequest, SamplingResponse, TraceContext};
@@ -107,6 +107,26 @@ pub(crate) fn response_to_sdk(response: &SamplingResponse) -> CreateMessageResul
             .unwrap_or_default(),
     });
     result
+}
+
+/// Reads the parameters of a request that the SDK could not parse. A block of a message that cannot be read becomes a text
+/// with its JSON. Returns `None` if the rest of the parameters is invalid.
+pub(crate) fn params_from_json(mut params: Value) -> Option<CreateMessageRequestParams> {
+    for message in params.get_mut("messages")?.as_array_mut()? {
+        let Some(content) = message.get_mut("content") else { continue };
+        let blocks = match content {
+            Value::Array(blocks) => blocks.as_mut_slice(),
+            block => std::slice::from_mut(block),
+        };
+        for block in blocks {
+            let read: Option<SamplingMessageContentBlock> = content::parsed(block);
+            *block = match read {
+                Some(read) => json!(read),
+                None => json!({ "type": "text", "text": content::from_json(block).to_string() }),
+            };
+        }
+    }
+    content::parsed(&params)
 }
 
 fn message_from_sdk(message: SamplingMessage) -> Message {

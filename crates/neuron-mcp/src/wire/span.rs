@@ -35,6 +35,11 @@ pub(crate) fn failed_tool(result: &ServerResult) -> Option<Failure> {
         ServerResult::CallToolResult(result) if result.is_error == Some(true) => {
             Some(Failure::TOOL)
         }
+        ServerResult::CustomResult(result)
+            if result.0.get("isError").is_some_and(|it| *it == true) =>
+        {
+            Some(Failure::TOOL)
+        }
         _ => None,
     }
 }

@@ -77,6 +77,24 @@ pub(crate) fn output_from_sdk(result: CallToolResult) -> ToolOutput {
     }
 }
 
+/// Converts the result of a tool that the SDK could not parse, block by block. Returns `None` if the JSON has no field
+/// of a result.
+pub(crate) fn output_from_json(result: &Value) -> Option<ToolOutput> {
+    const KNOWN: [&str; 3] = ["content", "structuredContent", "isError"];
+    let fields = result.as_object().filter(|it| KNOWN.iter().any(|key| it.contains_key(*key)))?;
+    let content = match fields.get("content") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(blocks)) => blocks.iter().map(content::from_json).collect(),
+        Some(block) => vec![content::from_json(block)],
+    };
+    let is_error = fields.get("isError");
+    Some(ToolOutput {
+        content,
+        structured_content: fields.get("structuredContent").cloned(),
+        is_error: is_error.is_some_and(|error| *error == true || *error == "true"),
+    })
+}
+
 /// Converts the result of a tool for a client of this protocol version.
 pub(crate) fn output_to_sdk(output: &ToolOutput, version: McpVersion) -> CallToolResult {
     let blocks = output.content.iter().map(|item| content::to_sdk_in(item, version)).collect();

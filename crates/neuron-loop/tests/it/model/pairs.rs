@@ -429,6 +429,10 @@ impl Case {
     /// Sends the decisions of the run once more, after it has ended.
     async fn used_decisions_are_refused(&mut self) -> Checked {
         let Some(decisions) = self.decided.lock().unwrap().take() else { return Ok(()) };
+        // A run that reached a limit before its decided calls waits for a decision on them again.
+        if self.conversation.pending().is_some() {
+            return Ok(());
+        }
         let before = self.conversation.clone();
         let again = self.agent.run(&mut self.conversation, Start::Decide(decisions)).await;
         match again {

@@ -40,6 +40,31 @@ fn form() -> Value {
     json!({ "message": "Who?", "requestedSchema": { "type": "object", "properties": {} } })
 }
 
+#[tokio::test]
+async fn sampling_request_with_an_odd_block_is_read() {
+    let (_client, mut server) = connected(McpClient::builder().sampling(Echo)).await;
+    for (block, expected) in [
+        (json!({ "type": "text", "text": "hi", "annotations": 1 }), "hi"),
+        (json!({ "type": "text", "text": 1 }), "1"),
+        (json!({ "type": "chart" }), r#"{"type":"chart"}"#),
+    ] {
+        let mut request = sampling("");
+        request["messages"][0]["content"] = block;
+        server.ask("q", "sampling/createMessage", request).await;
+        let answer = server.next().await.unwrap();
+        assert_eq!(
+            answer["result"]["content"]["text"],
+            format!("you said: {expected}"),
+            "{answer}"
+        );
+    }
+    let mut invalid = sampling("hi");
+    invalid["messages"] = json!("hi");
+    server.ask("q", "sampling/createMessage", invalid).await;
+    let answer = server.next().await.unwrap();
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
+}
+
 /// A sampling handler that counts its requests.
 struct Counting(Arc<AtomicUsize>);
 

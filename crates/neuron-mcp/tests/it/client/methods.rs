@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use neuron_mcp::{
     CompletionQuery, CompletionTarget, LogLevel, McpClient, McpError, McpRequestError, McpRoot,
 };
-use neuron_types::ToolContext;
+use neuron_types::{Role, ToolContext};
 use serde_json::{Value, json};
 
 use super::{connected, connected_to, connected_to_modern};
@@ -49,6 +49,96 @@ async fn prompt_is_filled_with_arguments() {
     assert_eq!(request["params"]["name"], "greet");
     assert_eq!(request["params"]["arguments"], json!({ "name": "Ann" }));
     assert_eq!(got.unwrap().messages.len(), 1);
+}
+
+/// The SDK rejects a whole result with one odd member. The tool ran, so nothing of its result may be lost.
+#[tokio::test]
+async fn tool_result_with_an_odd_member_is_read() {
+    let odd = [
+        (json!({ "type": "text", "text": "b", "annotations": { "audience": ["tool"] } }), "ab"),
+        (json!({ "type": "text", "text": 1 }), "a1"),
+        (json!({ "type": "chart", "x": 1 }), r#"a{"type":"chart","x":1}"#),
+        (json!("b"), "ab"),
+    ];
+    for version in ["", "complete"] {
+        for (block, expected) in &odd {
+            let (client, mut server) = match version {
+                "" => connected(McpClient::builder()).await,
+                _ => connected_to_modern(McpClient::builder(), json!({ "tools": {} })).await,
+            };
+            let mut result = json!({
+                "content": [{ "type": "text", "text": "a" }, block],
+                "structuredContent": { "a": 1 },
+                "isError": true,
+            });
+            if !version.is_empty() {
+                result["resultType"] = json!(version);
+            }
+            let (output, _) = tokio::join!(
+                client.call_tool_json("t", json!({})),
+                serve(&mut server, "tools/call", result)
+            );
+            let output = output.unwrap();
+            assert_eq!(text(&output), *expected);
+            assert!(output.is_error && output.structured_content == Some(json!({ "a": 1 })));
+        }
+    }
+}
+
+#[tokio::test]
+async fn tool_result_without_content_tells_that_the_tool_ran() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    for result in [json!({ "output": "x" }), json!({ "contents": [] })] {
+        let (output, _) = tokio::join!(
+            client.call_tool_json("pay", json!({})),
+            serve(&mut server, "tools/call", result)
+        );
+        let error = output.unwrap_err().to_string();
+        assert!(
+            error.contains("the tool `pay` ran, but the server's result cannot be read"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn odd_members_of_prompts_resources_and_lists_are_read() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let odd = json!({ "type": "text", "text": 1 });
+    let result = json!({ "description": "d", "messages": [
+        { "role": "assistant", "content": { "type": "text", "text": "a" } },
+        { "role": "system", "content": [odd, { "type": "text", "text": "b" }] },
+    ] });
+    let (prompt, _) = tokio::join!(
+        client.get_prompt("p", HashMap::new()),
+        serve(&mut server, "prompts/get", result)
+    );
+    let prompt = prompt.unwrap();
+    let messages =
+        prompt.messages.iter().map(|message| (message.role, message.content.to_string()));
+    let expected = [(Role::Assistant, "a"), (Role::User, "1"), (Role::User, "b")];
+    assert!(messages.eq(expected.map(|(role, text)| (role, text.to_owned()))), "{prompt:?}");
+
+    let result = json!({ "contents": [{ "text": "a" }, { "uri": "b:c", "text": "b" }] });
+    let (contents, _) =
+        tokio::join!(client.read_resource("a:a"), serve(&mut server, "resources/read", result));
+    let contents = contents.unwrap();
+    let read = contents.iter().map(|it| (it.uri.as_str(), it.text.as_deref().unwrap()));
+    assert!(read.eq([("a:a", "a"), ("b:c", "b")]), "{contents:?}");
+
+    let icons = json!({ "uri": "a:a", "name": "a", "icons": "i.png" });
+    let result = json!({ "resources": [icons, { "name": "b" }, { "uri": "c:c", "name": "c" }] });
+    let (page, _) =
+        tokio::join!(client.list_resources(None), serve(&mut server, "resources/list", result));
+    let page = page.unwrap();
+    let names: Vec<_> = page.items.iter().map(|item| item.name.as_str()).collect();
+    assert_eq!(names, ["a", "c"]);
+    let result =
+        json!({ "prompts": [{ "name": "a", "arguments": 1 }, { "name": "b" }], "nextCursor": "n" });
+    let (page, _) =
+        tokio::join!(client.list_prompts(None), serve(&mut server, "prompts/list", result));
+    let page = page.unwrap();
+    assert_eq!((page.items.len(), page.next_cursor.as_deref()), (1, Some("n")));
 }
 
 #[tokio::test]
