@@ -30,10 +30,10 @@
 //!   sent back unchanged, and to the same platform only. Google AI has the provider name `gcp.gemini`, and Vertex AI has
 //!   `gcp.vertex_ai`, because each of them rejects the signatures of the other. Models before Gemini 3 reject the ids of
 //!   calls, and get none.
-//! - Images in a response, and the code and the output of code execution, become raw blocks too. Other vendors and the
-//!   other platform get the code and the output as text. So these are a part of
-//!   [`Message::text`](neuron_types::Message::text), in code fences. They do not get the images, because other vendors
-//!   accept images from the user only. To send an image elsewhere, add it to a message of the user.
+//! - Images in a response, and the code and the output of code execution, become raw blocks too. Code and output are no
+//!   part of the text of the answer, and other vendors and the other platform get them as a thought. They do not get the
+//!   images, because other vendors accept images from the user only. To send an image elsewhere, add it to a message of
+//!   the user.
 //! - Thought summaries become [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) without a signature, and
 //!   are sent back. Signed thinking comes from another vendor and is not sent. The API sends summaries only if
 //!   [`thinking`](neuron_types::CompletionRequest::thinking) is enabled or adaptive.

@@ -181,12 +181,13 @@ fn portable(fields: &Map<String, Value>) -> Option<ContentBlock> {
     text_of("codeExecutionResult", "output").map(|output| fenced("", output))
 }
 
-/// Returns a block of code in Markdown. Its fence is longer than each run of backticks in the code.
+/// Returns a block of code in Markdown, as a thought: the code that the server executed is no part of the answer. Its fence is longer than each run of backticks in the code.
 fn fenced(language: &str, code: &str) -> ContentBlock {
     let runs = code.split(|c| c != '`').map(str::len);
     let fence = "`".repeat(runs.max().unwrap_or_default().max(2) + 1);
     let code = code.trim_end_matches('\n');
-    ContentBlock::Text(format!("\n{fence}{language}\n{code}\n{fence}\n"))
+    let thinking = format!("\n{fence}{language}\n{code}\n{fence}\n");
+    ContentBlock::Thinking { thinking, signature: String::new() }
 }
 
 /// Returns `true` if a part has a thought signature.
@@ -221,6 +222,8 @@ fn raw(vendor: &str, json: Value, portable: Option<ContentBlock>) -> ContentBloc
 
 #[cfg(test)]
 mod tests {
+    use neuron_types::{Message, Role};
+
     use super::*;
 
     const V: &str = "gcp.gemini";
@@ -366,10 +369,12 @@ mod tests {
         check(
             &[code.clone(), output.clone()],
             &[
-                raw(V, code, Some(text("\n```python\nprint(1)\n```\n"))),
-                raw(V, output, Some(text("\n````\n1 ```\n````\n"))),
+                raw(V, code.clone(), Some(thought("\n```python\nprint(1)\n```\n"))),
+                raw(V, output.clone(), Some(thought("\n````\n1 ```\n````\n"))),
             ],
         );
+        let content = blocks(&[code, output, json!({"text": "It is 1."})]);
+        assert_eq!(Message { role: Role::Assistant, content }.text(), "It is 1.");
         for part in [
             json!({"inlineData": {"mimeType": "audio/wav", "data": "aGk="}}),
             json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}}),

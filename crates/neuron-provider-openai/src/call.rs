@@ -207,6 +207,18 @@ pub(crate) fn generate_id(mut index: usize, seed: &str, is_taken: impl Fn(&str) 
     }
 }
 
+/// Returns the id of a call with the first number from 2 that makes it unique, if an earlier call of the response has the
+/// same id. Each result must refer to exactly one call.
+pub(crate) fn unique_id(id: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let mut unique = id.to_owned();
+    let mut number = 2_usize;
+    while is_taken(&unique) {
+        unique = format!("{id}_{number}");
+        number += 1;
+    }
+    unique
+}
+
 /// Returns the value that identifies a response in generated call ids, see [`generate_id`]. This is the id of the
 /// response or, if the id is empty, the time of its creation.
 pub(crate) fn seed(id: &str, created: Option<usize>) -> Cow<'_, str> {

@@ -442,6 +442,39 @@ fn generated_ids_are_unique() {
     assert_eq!(ids(response_of(&events)), ["call_1", "call_2"]);
 }
 
+/// Some compatible servers give the same id to all calls of a response.
+#[test]
+fn equal_ids_of_calls_get_numbers() {
+    let calls: Vec<Value> =
+        ["{\"a\":1}", "{\"a\":2}", "{}"].map(|args| function("c", "look", args)).into();
+    let expected = [("c", json!({"a": 1})), ("c_2", json!({"a": 2})), ("c_3", json!({}))];
+    let check = |response: &CompletionResponse| {
+        let calls = response.message.tool_uses().map(|call| (call.id, call.input.clone()));
+        assert_eq!(calls.collect::<Vec<_>>(), expected);
+    };
+    let body = json!({"choices": [{"message": {"tool_calls": calls}, "finish_reason": "stop"}]});
+    check(&read_whole(&body).unwrap());
+    // The fragments of the calls alternate, and each of them has the id.
+    let fragment = |index: usize, name: &str, text: &str| {
+        json!({"choices": [{"delta": {"tool_calls": [
+            {"index": index, "id": "c", "function": {"name": name, "arguments": text}},
+        ]}}]})
+    };
+    let mut chunks: Vec<Value> = (0..3).map(|index| fragment(index, "look", "")).collect();
+    chunks.extend([
+        fragment(1, "", "{\"a\""),
+        fragment(0, "", "{\"a\":1}"),
+        fragment(2, "", "{}"),
+        fragment(1, "", ":2}"),
+    ]);
+    let end = json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]});
+    chunks.push(end.clone());
+    check(response_of(&read_bytes::<ChatDecoder>(&sse(&chunks))));
+    // Without an index, each call is complete.
+    let chunk = json!({"choices": [{"delta": {"tool_calls": calls}}]});
+    check(response_of(&read_bytes::<ChatDecoder>(&sse(&[chunk, end]))));
+}
+
 /// A `message` next to a `delta` must be ignored. In recorded streams of Perplexity, each chunk has a `delta` and also
 /// a `message` with the whole text so far.
 #[test]

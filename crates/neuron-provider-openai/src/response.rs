@@ -7,7 +7,7 @@ use neuron_types::{CompletionResponse, ContentBlock, Message, ProviderError, Rol
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::call::{CallFields, generate_id, seed};
+use crate::call::{CallFields, generate_id, seed, unique_id};
 use crate::error::{self, ApiError};
 use crate::lenient;
 use crate::message_fields::{self, append_fragment, keep_unnamed_call, own_fields};
@@ -159,7 +159,7 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
         }
     }
     calls.extend(take_function_call(&mut fields));
-    generate_missing_ids(&mut calls, seed);
+    complete_ids(&mut calls, seed);
     parts.calls.extend(calls.into_iter().map(CallFields::into_block));
     // The role is always `assistant`, so it need not be kept among the unknown fields.
     fields.remove("role");
@@ -167,13 +167,14 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
     parts.into_message()
 }
 
-/// Generates an id for each call that has no id. The new ids contain `seed`, which identifies the response. They differ
-/// from all other ids in `calls`.
-fn generate_missing_ids(calls: &mut [CallFields], seed: &str) {
-    if calls.iter().all(|call| !call.id.is_empty()) {
-        return;
+/// Sets an id for each call that has no id, or the id of an earlier call. A generated id contains `seed`, which identifies
+/// the response.
+fn complete_ids(calls: &mut [CallFields], seed: &str) {
+    let mut taken: HashSet<String> = HashSet::new();
+    for call in calls.iter_mut().filter(|call| !call.id.is_empty()) {
+        call.id = unique_id(&call.id, |id| taken.contains(id));
+        taken.insert(call.id.clone());
     }
-    let mut taken: HashSet<String> = calls.iter().map(|call| call.id.clone()).collect();
     let nameless = calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty());
     for (index, call) in nameless {
         call.id = generate_id(index, seed, |id| taken.contains(id));

@@ -174,7 +174,7 @@ pub use request::{
 pub use request_ref::RequestRef;
 pub use request_settings::RequestSettings;
 pub use resource::{EmbeddedResource, ResourceLink};
-pub use response::{CompletionResponse, StopReason};
+pub use response::{CompletionResponse, EMPTY_ANSWER, StopReason};
 pub use retry::{Backoff, Retry};
 pub use run_snapshot::{KnownEffect, RunSnapshot};
 pub use sandbox::{BoxedSandbox, Sandbox, SandboxLimit};

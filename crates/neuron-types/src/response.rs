@@ -49,3 +49,20 @@ pub enum StopReason {
     #[serde(untagged)]
     Other(String),
 }
+
+/// The reason in [`StopReason::Other`] of a run that ended because the model gave an empty answer, also after the
+/// [retries](crate::LoopConfig::output_retries).
+pub const EMPTY_ANSWER: &str = "empty_answer";
+
+impl StopReason {
+    /// Returns `true` if the model wrote a tool call that the vendor could not read. The response then lacks the call.
+    ///
+    /// Sources: [Gemini](https://ai.google.dev/api/generate-content#FinishReason),
+    /// [Bedrock](https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html).
+    #[must_use]
+    pub fn is_malformed_call(&self) -> bool {
+        const BEGINNINGS: [&str; 3] = ["MALFORMED_", "UNEXPECTED_", "malformed_"];
+        let is_malformed = |reason: &str| BEGINNINGS.iter().any(|begin| reason.starts_with(begin));
+        matches!(self, Self::Other(reason) if is_malformed(reason))
+    }
+}

@@ -12,7 +12,8 @@ mod restore;
 mod tally;
 
 use neuron_types::{
-    CompletionResponse, LoopError, Message, ProviderError, Role, StopReason, TokenUsage, transcript,
+    CompletionResponse, ContentBlock, EMPTY_ANSWER, LoopError, Message, ProviderError, Role,
+    StopReason, TokenUsage, transcript,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -128,6 +129,8 @@ pub(crate) struct AnswerView<'a> {
     pub(crate) hidden: &'a [String],
     /// Set if calls of `CALL_TOOL` are calls of the tools that they name.
     pub(crate) has_targets: bool,
+    /// Set if the limits allow another model call.
+    pub(crate) may_ask_again: bool,
     /// The required output of a typed run.
     pub(crate) output: Option<&'a OutputRules>,
     /// Estimated tokens of the frame, which is the system prompt and the tools. `None` if the strategy does not count
@@ -236,8 +239,9 @@ impl Ledger {
         response: CompletionResponse,
         view: AnswerView<'_>,
     ) -> Result<(), LoopError> {
-        let AnswerView { is_cut_off, hidden, has_targets, output, frame } = view;
+        let AnswerView { is_cut_off, hidden, has_targets, may_ask_again, output, frame } = view;
         let CompletionResponse { mut message, stop_reason, usage, .. } = response;
+        let lack = lack(&message, &stop_reason);
         // A custom provider may have set another role.
         // FAULT an answer keeps the role that the provider gives it: without the line
         message.role = Role::Assistant;
@@ -250,7 +254,18 @@ impl Ledger {
         self.note_size(&usage, frame);
         if calls == 0 {
             // FAULT an answer without content repeats the one before: `said_before` -> `answer_text`
-            return self.end_with_answer(self.said_before(), stop_reason, output);
+            let text = self.said_before();
+            return match lack.filter(|_| output.is_none() && self.landing_limit().is_none()) {
+                // FAULT an empty answer is asked for again and again: `may_ask_again` -> `true`
+                Some(lack) if may_ask_again => {
+                    self.ask_again(lack);
+                    Ok(())
+                }
+                Some(EMPTY) => {
+                    self.end_with_answer(text, StopReason::Other(EMPTY_ANSWER.into()), None)
+                }
+                _ => self.end_with_answer(text, stop_reason, output),
+            };
         }
         // FAULT pauses are counted over the whole run: without the line
         self.tally.run.pauses = 0;
@@ -263,6 +278,15 @@ impl Ledger {
             return self.finish(self.answer_text(), stop_reason, limit, output);
         }
         self.take_output_calls(limit, output)
+    }
+
+    /// Asks the model for another response, because the last one lacks something.
+    fn ask_again(&mut self, complaint: &str) {
+        // FAULT an empty answer is asked for again without a count: without the line
+        self.tally.run.output_attempts = self.tally.run.output_attempts.saturating_add(1);
+        self.tally.run.pauses = 0;
+        self.messages.push(Message::user(complaint));
+        self.phase = Phase::TurnStart;
     }
 
     /// Ends the run with a response without calls, or calls the model again if the provider paused the response.
@@ -363,6 +387,32 @@ impl Ledger {
             _ => None,
         }
     }
+}
+
+/// The message to the model after an empty response.
+const EMPTY: &str = "Your last answer was empty. Answer, or go on with the task.";
+
+/// The message to the model after a response whose tool call the provider could not read.
+const MALFORMED: &str =
+    "Your last tool call could not be read, and did not run. Call the tool again.";
+
+/// Returns the message to the model after a response that neither answers nor calls a tool. Returns `None` for any other
+/// response. Reasoning alone is no answer.
+fn lack(message: &Message, stop_reason: &StopReason) -> Option<&'static str> {
+    let is_blank = |block: &ContentBlock| match block {
+        ContentBlock::Text(text) => text.trim().is_empty(),
+        ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => true,
+        block => block.is_mark(),
+    };
+    if message.tool_uses().next().is_some() {
+        return None;
+    }
+    if stop_reason.is_malformed_call() {
+        return Some(MALFORMED);
+    }
+    // FAULT an empty answer is the end: `StopReason::EndTurn` -> `StopReason::ToolUse`
+    let is_empty = *stop_reason == StopReason::EndTurn && message.content.iter().all(is_blank);
+    is_empty.then_some(EMPTY)
 }
 
 /// Returns `true` if this stop reason means that the provider paused the response. The model must then be called again

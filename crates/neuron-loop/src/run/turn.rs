@@ -140,7 +140,12 @@ fn take_answer(
         may_be_cut_off(&response.stop_reason) && response.message.tool_uses().any(is_invalid);
     let (output, frame) = (env.output, env.frame_size());
     let hidden = hidden_from(env, &tools, ledger.messages(), &response.message);
-    let view = AnswerView { is_cut_off, hidden: &hidden, has_targets, output, frame };
+    let (config, run) = (env.config(), &ledger.tally().run);
+    // FAULT an empty answer is asked for beyond a limit: without `&& run.check_before_call(config).is_ok()`
+    let may_ask_again =
+        run.output_attempts < config.output_retries && run.check_before_call(config).is_ok();
+    let view =
+        AnswerView { is_cut_off, hidden: &hidden, has_targets, may_ask_again, output, frame };
     ledger.take_answer(response, view)
 }
 

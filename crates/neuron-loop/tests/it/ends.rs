@@ -11,9 +11,9 @@ use neuron_loop::{Agent, Conversation, SessionHandle, Start, Step};
 use neuron_runtime::{InMemorySessionStorage, LocalDurableContext};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ActivityOptions, CompletionRequest, CompletionResponse, DurableContext, DurableError,
-    HookAction, HookError, HookEvent, Message, ObservabilityHook, ProviderError, ToolContext,
-    ToolOutput,
+    ActivityOptions, CompletionRequest, CompletionResponse, ContentBlock, DurableContext,
+    DurableError, EMPTY_ANSWER, HookAction, HookError, HookEvent, LoopConfig, Message,
+    ObservabilityHook, ProviderError, StopReason, ToolContext, ToolOutput,
 };
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -283,4 +283,75 @@ async fn message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back() {
         }
     }
     assert!(added[0] > 0, "{added:?}");
+}
+
+fn empty() -> Reply {
+    Reply::message(Vec::new())
+}
+
+/// The model is asked again as often as [`output_retries`](neuron_types::LoopConfig::output_retries) allows.
+#[tokio::test]
+async fn empty_answer_is_asked_for_again() {
+    let thinks = ContentBlock::Thinking { thinking: "hm".into(), signature: String::new() };
+    let malformed = || {
+        Reply::message(vec![ContentBlock::Text("I look.".into())])
+            .stop_reason(StopReason::Other("MALFORMED_FUNCTION_CALL".into()))
+    };
+    for (replies, complaint) in [
+        (vec![empty()], "Your last answer was empty."),
+        (vec![empty(), Reply::text(" \n")], "Your last answer was empty."),
+        (vec![Reply::message(vec![thinks])], "Your last answer was empty."),
+        (vec![malformed()], "Your last tool call could not be read"),
+    ] {
+        let asked = replies.len();
+        let provider = ScriptedProvider::new(replies.into_iter().chain([Reply::text("done")]));
+        let agent = Agent::builder(provider.clone()).build();
+        let mut chat = Conversation::new();
+        let result = agent.run(&mut chat, "go").await.unwrap();
+        assert_eq!((result.response.as_str(), result.turns), ("done", asked + 1));
+        assert_eq!(result.stop_reason, StopReason::EndTurn);
+        let last = provider.requests().last().unwrap().messages.last().unwrap().text();
+        assert!(last.starts_with(complaint), "{last}");
+    }
+}
+
+#[tokio::test]
+async fn run_tells_that_its_last_answer_was_empty() {
+    let agent = |replies: usize, config: fn(&mut LoopConfig)| {
+        let provider = ScriptedProvider::new((0..replies).map(|_| empty()));
+        Agent::builder(provider).config(config).build()
+    };
+    for (replies, config) in [
+        (3, (|_| {}) as fn(&mut LoopConfig)),
+        (1, |config| config.output_retries = 0),
+        (1, |config| config.max_turns = Some(1)),
+    ] {
+        let agent = agent(replies, config);
+        let result = agent.run(&mut Conversation::new(), "go").await.unwrap();
+        assert_eq!(result.stop_reason, StopReason::Other(EMPTY_ANSWER.into()));
+        assert_eq!((result.response.as_str(), result.turns), ("", replies));
+    }
+    // A text before the calls of a turn is no answer to their results.
+    let text = ContentBlock::Text("I look.".into());
+    let call = ContentBlock::ToolUse { id: "c".into(), name: "act".into(), input: json!({}) };
+    let log = Log::default();
+    let replies = [Reply::message(vec![text, call]), empty(), Reply::text("done")];
+    let agent = self::agent(replies, &log);
+    assert_eq!(agent.run(&mut Conversation::new(), "go").await.unwrap().response, "done");
+}
+
+/// An image, a refusal or a filter is an answer.
+#[tokio::test]
+async fn answer_without_text_that_says_something_is_the_end() {
+    let image = ContentBlock::Raw { provider: "p".into(), json: json!({"a": 1}), portable: None };
+    for (reply, reason) in [
+        (Reply::message(vec![image]), StopReason::EndTurn),
+        (empty().stop_reason(StopReason::Refusal), StopReason::Refusal),
+        (empty().stop_reason(StopReason::ContentFilter), StopReason::ContentFilter),
+        (empty().stop_reason(StopReason::MaxTokens), StopReason::MaxTokens),
+    ] {
+        let agent = Agent::builder(ScriptedProvider::new([reply])).build();
+        let result = agent.run(&mut Conversation::new(), "go").await.unwrap();
+        assert_eq!((result.response.as_str(), result.stop_reason), ("", reason));
+    }
 }

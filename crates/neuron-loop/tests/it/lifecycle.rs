@@ -114,7 +114,7 @@ async fn empty_response_with_metadata_adds_no_message() {
     let content =
         Message { role: Role::Assistant, content: Vec::new() }.with_metadata(&metadata).content;
     let setup = setup([Reply::message(content)]);
-    let mut agent = setup.builder.build();
+    let mut agent = setup.builder.max_turns(1).build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(agent.messages(), [Message::user("go")]);
 }

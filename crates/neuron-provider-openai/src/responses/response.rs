@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::items::Kind;
-use crate::call::generate_id;
+use crate::call::{generate_id, unique_id};
 use crate::error::{self, ApiError};
 use crate::lenient;
 use crate::request::PROVIDER;
@@ -191,15 +191,11 @@ impl CallIds {
     /// Returns a unique id for the next call of a response. `id` is the server's id. If an earlier call has this id, a
     /// number is appended. If `id` is empty, an id is generated.
     pub(crate) fn give(&mut self, id: &str, response_id: &str) -> String {
-        let mut id = match id {
-            "" => generate_id(self.given.len(), response_id, |id| self.given.contains(id)),
-            id => id.to_owned(),
+        let is_taken = |id: &str| self.given.contains(id);
+        let id = match id {
+            "" => generate_id(self.given.len(), response_id, is_taken),
+            id => unique_id(id, is_taken),
         };
-        // Each result must refer to exactly one call.
-        if self.given.contains(&id) {
-            let numbered = (2_usize..).map(|number| format!("{id}_{number}"));
-            id = numbered.into_iter().find(|id| !self.given.contains(id)).unwrap_or(id);
-        }
         self.given.insert(id.clone());
         id
     }

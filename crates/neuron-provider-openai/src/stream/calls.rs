@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use neuron_types::{ContentBlock, StreamEvent};
 use serde::de::IgnoredAny;
 
-use crate::call::{CallFields, generate_id};
+use crate::call::{CallFields, generate_id, unique_id};
 use crate::message_fields::keep_unnamed_call;
 use crate::response::Parts;
 
@@ -50,7 +50,14 @@ impl OpenCalls {
             self.0.len() - 1
         });
         let begun = self.0.iter().filter(|call| call.begun.is_some()).count();
+        let is_taken = |id: &str| self.0.iter().any(|call| call.fields.id == id);
+        let lacks_id = self.0.get(position).is_some_and(|call| call.fields.id.is_empty());
+        let server_id = (lacks_id && !fragment.id.is_empty()).then(|| fragment.id.clone());
+        if server_id.is_some() {
+            fragment.id = unique_id(&fragment.id, is_taken);
+        }
         let Some(call) = self.0.get_mut(position) else { return };
+        call.server_id = server_id.or(call.server_id.take());
         call.extend(fragment, events);
         // The event `ToolUseStart` contains the name, so it is emitted when the name has arrived.
         if call.begun.is_some() || call.fields.name.is_empty() {
@@ -82,7 +89,7 @@ impl OpenCalls {
                 last.filter(|last| self.0.get(*last).is_some_and(|call| call.index.is_none()))
             );
         }
-        let is_same = |call: &OpenCall| at_index(call) && call.fields.id == id;
+        let is_same = |call: &OpenCall| at_index(call) && call.server_id.as_deref() == Some(id);
         let has_no_id =
             |call: &OpenCall| at_index(call) && (call.fields.id.is_empty() || call.is_generated);
         let calls = &self.0;
@@ -113,6 +120,8 @@ impl OpenCalls {
 struct OpenCall {
     index: Option<usize>,
     fields: CallFields,
+    /// Id that the server sent. Another call of the response may have it too.
+    server_id: Option<String>,
     /// Set if the server sent no id and this crate generated one.
     is_generated: bool,
     /// Number of calls that were started before this call. `None` until `ToolUseStart` is emitted, which requires a
@@ -139,7 +148,7 @@ impl OpenCall {
         if fragment.name.is_empty() || call.name.is_empty() {
             return Relation::Continues;
         }
-        let has_id = !fragment.id.is_empty() && fragment.id == call.id;
+        let has_id = self.server_id.as_ref().is_some_and(|id| *id == fragment.id);
         // A call is complete if its arguments are a complete JSON object. Shorter arguments may still grow.
         let is_whole = fragment.arguments.starts_with('{')
             && call.arguments.starts_with('{')

@@ -214,7 +214,7 @@ const BUDGETS: [&str; 9] = [
     "no tool call",
 ];
 
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 22] = [
     "stored",
     "held back",
     "error: ApprovalRequired ",
@@ -230,6 +230,8 @@ const OTHERS: [&str; 20] = [
     "cancelled after the turn",
     "reminder",
     "paused too often",
+    "asked again after an empty answer",
+    "empty answer",
     "calls that must not run",
     "a call that outlived the grace period",
     "a call that never began",

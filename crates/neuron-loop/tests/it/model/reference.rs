@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use neuron_types::{
-    ApprovalDecision, ApprovalDecisions, CompletionResponse, ContentBlock, ContentItem, LoopError,
-    Message, PendingApproval, PendingCall, ProviderError, Role, StopReason, StreamEvent,
-    TokenUsage, ToolCall, ToolError, ToolOutput, message_events, transcript,
+    ApprovalDecision, ApprovalDecisions, CompletionResponse, ContentBlock, ContentItem,
+    EMPTY_ANSWER, LoopError, Message, PendingApproval, PendingCall, ProviderError, Role,
+    StopReason, StreamEvent, TokenUsage, ToolCall, ToolError, ToolOutput, message_events,
+    transcript,
 };
 use serde_json::Value;
 
@@ -36,9 +37,14 @@ pub(crate) struct Memory {
     pub(crate) said: BTreeSet<String>,
     /// Number of runs that have begun in this conversation.
     pub(crate) runs: usize,
+    /// Number of times that the run asked for another response, because one was empty.
+    pub(crate) asked_again: usize,
     /// State of the last run if it waits for an approval.
     pub(crate) waiting: Option<Waiting>,
 }
+
+/// The message after an empty answer.
+const EMPTY: &str = "Your last answer was empty. Answer, or go on with the task.";
 
 /// A run that waits for an approval.
 #[derive(Debug, Clone)]
@@ -103,6 +109,7 @@ impl Memory {
             budget: ContextBudget::default(),
             said: BTreeSet::new(),
             runs: 0,
+            asked_again: 0,
             waiting: None,
         }
     }
@@ -124,6 +131,7 @@ impl Memory {
         self.budget = ContextBudget::default();
         self.said = BTreeSet::new();
         self.runs = state.run_number + 1;
+        self.asked_again = 0;
         self.wait_for(state);
     }
 
@@ -344,6 +352,7 @@ impl Run<'_> {
     fn begin_run(&mut self, message: Message) {
         let memory = &mut *self.memory;
         memory.runs += 1;
+        memory.asked_again = 0;
         memory.waiting = None;
         memory.history.push(message);
         if transcript::validate(&memory.history).is_err() {
@@ -1035,6 +1044,13 @@ impl Run<'_> {
         message.role = Role::Assistant;
         self.answer = self.said_before().unwrap_or_default() + &message.text();
         let calls = calls(&message);
+        let is_blank = message.content.iter().all(|block| match block {
+            ContentBlock::Text(text) => text.trim().is_empty(),
+            block => matches!(
+                block,
+                ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. }
+            ),
+        });
         if !message.content.is_empty() {
             self.memory.history.push(message);
         }
@@ -1049,6 +1065,16 @@ impl Run<'_> {
             } else {
                 // A message that was sent to the run may make it continue.
                 self.pauses = 0;
+            }
+            if stop_reason == StopReason::EndTurn && is_blank && self.limit.is_none() {
+                if self.memory.asked_again < 2 && self.limits_before_call().is_ok() {
+                    self.memory.asked_again += 1;
+                    self.memory.history.push(Message::user(EMPTY));
+                    self.note("asked again after an empty answer".into());
+                    return Ok(None);
+                }
+                self.note("empty answer".into());
+                return Ok(Some(StopReason::Other(EMPTY_ANSWER.into())));
             }
             return Ok(Some(stop_reason));
         }
