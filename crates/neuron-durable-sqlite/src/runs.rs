@@ -60,6 +60,7 @@ impl SqliteRuns {
     ///
     /// - [`JournalError::Database`] if the file is not a database of runs, is damaged, or cannot be read or written.
     /// - [`JournalError::Database`] if a newer version of this crate wrote the file.
+    /// - [`JournalError::Database`] if another process holds the file.
     /// - [`JournalError::Database`] if the file has lost commits. Call [`accept_older`](crate::accept_older) to accept
     ///   the loss.
     /// - [`JournalError::Lock`] if the path of the database cannot be resolved.

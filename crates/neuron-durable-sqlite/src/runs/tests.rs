@@ -346,7 +346,10 @@ async fn file_of_another_kind_is_refused_and_left_unchanged() {
     drop(open().await.unwrap());
     for (change, says) in [
         ("PRAGMA user_version = 4", "has schema version 4, and this version reads up to 3"),
-        ("PRAGMA application_id = 77", "is not a database of neuron runs"),
+        (
+            "PRAGMA application_id = 77",
+            "is a SQLite database of another application, not a database of neuron runs",
+        ),
     ] {
         run(&path, change);
         let before = std::fs::read(&path).unwrap();
