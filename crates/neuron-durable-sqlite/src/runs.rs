@@ -45,7 +45,7 @@ pub struct SqliteRuns {
 }
 
 impl SqliteRuns {
-    /// Opens a database of runs. Creates the file if it does not exist, but not its folder. Migrates the tables to the
+    /// Opens a database of runs. Creates the file and its folder if they do not exist. Migrates the tables to the
     /// current version.
     ///
     /// The database uses [`Synchronous::Full`](crate::Synchronous::Full), so every step is on the disk before the run

@@ -2,7 +2,6 @@
 //! must leave the file unchanged.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -92,17 +91,22 @@ async fn read_only_journal_is_refused() {
 }
 
 #[tokio::test]
-async fn missing_folder_is_reported_and_not_created() {
+async fn missing_folder_is_created() {
+    let (folder, _path) = place();
+    let path = folder.path().join("data").join("agents").join("runs.db");
+    journal(&path).await;
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    assert_eq!(runs.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn folder_that_cannot_be_created_is_reported() {
     let (folder, path) = place();
-    let missing = folder.path().join("missing");
-    let error = SqliteRuns::open(missing.join("runs.db")).await.unwrap_err();
-    assert!(error.to_string().starts_with(&missing.display().to_string()), "{error}");
-    let JournalError::Database(SqliteError::Io { source, .. }) = &error else {
-        panic!("{error:?}")
-    };
-    assert_eq!(source.kind(), ErrorKind::NotFound);
-    assert!(files(folder.path()).is_empty());
-    assert!(!path.exists() && !missing.exists());
+    fs::write(&path, "a file").unwrap();
+    let error = SqliteRuns::open(path.join("runs.db")).await.unwrap_err();
+    assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
+    assert!(matches!(error, JournalError::Database(SqliteError::Io { .. })), "{error:?}");
+    assert_eq!(files(folder.path()).len(), 1);
 }
 
 #[tokio::test]

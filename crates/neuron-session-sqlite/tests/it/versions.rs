@@ -99,3 +99,14 @@ async fn other_storage_names_a_session_database() {
     let error = Database::open(&path, notes, SqliteOptions::new()).await.unwrap_err();
     assert!(error.to_string().contains("is a session database of neuron"), "{error}");
 }
+
+#[tokio::test]
+async fn missing_folder_is_created() {
+    let (folder, _path) = place();
+    let path = folder.path().join("data").join("agents").join("sessions.db");
+    let storage = SqliteSessionStorage::open(&path).await.unwrap();
+    storage.save(&expected()).await.unwrap();
+    drop(storage);
+    let storage = SqliteSessionStorage::open(&path).await.unwrap();
+    assert_eq!(storage.load("chat 42").await.unwrap(), expected());
+}

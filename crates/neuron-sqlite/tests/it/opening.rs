@@ -241,14 +241,23 @@ fn read_only_file_is_rejected() {
 }
 
 #[test]
-fn file_system_errors_are_reported() {
+fn missing_folders_are_created() {
     let (folder, _path) = place();
-    let missing = folder.path().join("missing").join("notes.db");
-    let error = poll(open(&missing)).unwrap_err();
-    let named = folder.path().join("missing").display().to_string();
-    assert!(error.to_string().starts_with(&named), "{error}");
+    let path = folder.path().join("data").join("agents").join("notes.db");
+    let notes = poll(open(&path)).unwrap();
+    poll(add(&notes, "one")).unwrap();
+    drop(notes);
+    assert_eq!(poll(all(&poll(open(&path)).unwrap())).unwrap(), ["one"]);
+}
+
+#[test]
+fn file_system_errors_are_reported() {
+    let (folder, path) = place();
+    fs::write(&path, "a file").unwrap();
+    let error = poll(open(&path.join("notes.db"))).unwrap_err();
+    assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
     assert!(matches!(error, SqliteError::Io { .. }), "{error:?}");
-    assert!(files(folder.path()).is_empty());
+    assert_eq!(files(folder.path()).len(), 1);
 
     for path in ["", "a\0b", &"x".repeat(300)] {
         let error = poll(open(Path::new(path))).unwrap_err();
