@@ -21,7 +21,7 @@ async fn open(
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     let runs = SqliteRuns::open("runs.db").await?;
 
     // Version 1 stores the start of the run, and its process ends before the model has answered.

@@ -18,7 +18,7 @@ fn provider(name: &str) -> Result<BoxedProvider, Box<dyn std::error::Error>> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut names: Vec<String> = std::env::args().skip(1).collect();
     if names.is_empty() {
         names = ["anthropic", "openai", "responses", "ollama"].map(str::to_owned).to_vec();

@@ -70,7 +70,7 @@ async fn approve(stored: &str) -> Result<String, Box<dyn Error>> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     let file = "pending.json";
     start(file).await?;
 

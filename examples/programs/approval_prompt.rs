@@ -77,7 +77,7 @@ async fn show(mut events: RunStream<'_>) -> Result<(), LoopError> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(PayTool);
     // ANCHOR: run

@@ -1,6 +1,5 @@
 //! Keeps a run waiting in its process until another task decides on the pending call.
 
-use std::error::Error;
 use std::time::Duration;
 
 use neuron::anthropic::Anthropic;
@@ -26,7 +25,7 @@ impl PermissionPolicy for AskAlways {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(RestartTool);
     let agent =

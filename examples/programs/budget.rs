@@ -13,7 +13,7 @@ async fn search(
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let provider = Anthropic::from_env()?;
     let mut tools = ToolRegistry::new();
     tools.register(SearchTool);

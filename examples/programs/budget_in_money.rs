@@ -11,7 +11,7 @@ async fn read_page(page: u32) -> Result<String, ToolError> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(ReadPageTool);
     let agent = Agent::builder(Anthropic::from_env()?).tools(tools).build();

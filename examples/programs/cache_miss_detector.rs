@@ -5,7 +5,7 @@ use neuron::prelude::*;
 use neuron::runtime::{CacheMissCause, CacheMissDetector};
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     // ANCHOR: hook
     let detector = CacheMissDetector::new().on_miss(|miss| {
         println!("missed: read {} of {} tokens", miss.read_tokens, miss.expected_tokens);

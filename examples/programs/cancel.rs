@@ -18,7 +18,7 @@ async fn create_report(
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(CreateReportTool);
     let agent = Agent::builder(Anthropic::from_env()?).tools(tools).build();

@@ -8,7 +8,7 @@ use neuron::types::StorageError;
 // ANCHOR_END: imports
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let agent = Agent::builder(Anthropic::from_env()?).build();
 
     // ANCHOR: store

@@ -60,7 +60,7 @@ async fn ask_with_tool(provider: OpenAi) -> Result<(), LoopError> {
 
 // ANCHOR: main
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let provider = OpenAi::from_env()?;
     println!("{}", ask(&provider, "Why is the sky blue?").await?);
     print_stream(&provider, "Why is it red in the evening?").await?;

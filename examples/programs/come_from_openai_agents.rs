@@ -63,7 +63,7 @@ async fn handoff(provider: OpenAi) -> Result<(), LoopError> {
 // ANCHOR_END: handoff
 
 // ANCHOR: sub_agent
-async fn agent_as_tool(provider: OpenAi) -> Result<(), Box<dyn std::error::Error>> {
+async fn agent_as_tool(provider: OpenAi) -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     let mut agents = SubAgentManager::new();
     agents.register(
@@ -86,7 +86,7 @@ async fn agent_as_tool(provider: OpenAi) -> Result<(), Box<dyn std::error::Error
 
 // ANCHOR: main
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let provider = OpenAi::from_env()?;
     handoff(provider.clone()).await?;
     agent_as_tool(provider).await

@@ -53,7 +53,7 @@ async fn refund(order: u32) -> Result<String, ToolError> {
     Ok(format!("order {order} is paid back"))
 }
 
-async fn approval(provider: Anthropic) -> Result<(), Box<dyn std::error::Error>> {
+async fn approval(provider: Anthropic) -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(RefundTool);
     let agent = Agent::builder(provider)
@@ -79,7 +79,7 @@ async fn approval(provider: Anthropic) -> Result<(), Box<dyn std::error::Error>>
 
 // ANCHOR: main
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let provider = Anthropic::from_env()?;
     typed(provider.clone()).await?;
     approval(provider).await

@@ -19,7 +19,7 @@ async fn subtract(
     x.checked_sub(y).ok_or_else(|| ToolError::ModelRetry("the result is too large".into()))
 }
 
-async fn calculate(provider: OpenAi) -> Result<(), Box<dyn std::error::Error>> {
+async fn calculate(provider: OpenAi) -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(SubtractTool);
     let agent = Agent::builder(provider)
@@ -43,7 +43,7 @@ struct Person {
     age: u8,
 }
 
-async fn extract(provider: OpenAi) -> Result<(), Box<dyn std::error::Error>> {
+async fn extract(provider: OpenAi) -> Result<(), MainError> {
     let agent = Agent::builder(provider).model("gpt-4o").build();
     let mut conversation = Conversation::new();
     let run = agent.run(&mut conversation, "Extract the person: Ada is 36.").typed::<Person>();
@@ -55,7 +55,7 @@ async fn extract(provider: OpenAi) -> Result<(), Box<dyn std::error::Error>> {
 
 // ANCHOR: main
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let provider = OpenAi::from_env()?;
     calculate(provider.clone()).await?;
     extract(provider).await

@@ -14,7 +14,7 @@ fn our_server(url: String) -> Dialect {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let url =
         std::env::var("OPENAI_BASE_URL").unwrap_or_else(|_| "http://localhost:8000".to_owned());
     let dialect = our_server(format!("{url}/v1"));

@@ -1,6 +1,5 @@
 //! Continues a run after its process was killed, without an engine, from a session that is stored after each turn.
 
-use std::error::Error;
 use std::io::{self, Write};
 use std::process::Command;
 
@@ -37,7 +36,7 @@ fn append(line: &str) -> Result<(), io::Error> {
 }
 
 // ANCHOR: work
-async fn work() -> Result<(), Box<dyn Error>> {
+async fn work() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(ChargeCardTool);
     tools.register(SendReceiptTool);
@@ -57,7 +56,7 @@ async fn work() -> Result<(), Box<dyn Error>> {
 
 /// Without an argument, starts two processes that do the same work. The first process crashes.
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     if std::env::args().len() > 1 {
         return work().await;
     }

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use neuron::anthropic::Anthropic;
 use neuron::prelude::*;
 use neuron::runtime::{LocalDurableContext, RequestLog, StepRecord, outcome_unknown};
-use neuron::types::{ActivityOptions, BoxError, DurableContext, DurableError, ToolEffect};
+use neuron::types::{ActivityOptions, DurableContext, DurableError, ToolEffect};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -171,7 +171,7 @@ async fn charge_card(cents: u64) -> Result<String, ToolError> {
 }
 
 /// Starts the run, or continues it from its journal.
-async fn run(journal: &Journal) -> Result<String, BoxError> {
+async fn run(journal: &Journal) -> Result<String, MainError> {
     let provider = Arc::new(Anthropic::from_env()?);
     let mut tools = ToolRegistry::new();
     tools.register(ChargeCardTool);
@@ -183,7 +183,7 @@ async fn run(journal: &Journal) -> Result<String, BoxError> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), BoxError> {
+pub async fn main() -> Result<(), MainError> {
     let journal = Journal::default();
     println!("first execution: {}", run(&journal).await?);
     println!("replay: {}", run(&journal).await?);

@@ -65,7 +65,7 @@ async fn send_mail(to: String) -> Result<String, ToolError> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     // ANCHOR: use
     let mut tools = ToolRegistry::new();
     tools.register(SendMailTool);

@@ -65,7 +65,7 @@ impl Provider for Parrot {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let agent = Agent::builder(Parrot).build();
     let mut conversation = Conversation::new();
     let result = agent.run(&mut conversation, "Hello, who is there?").await?;

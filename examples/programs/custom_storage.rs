@@ -70,7 +70,7 @@ impl SessionStorage for KeyValueSessions {
 // ANCHOR_END: storage
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let storage = KeyValueSessions::default();
     let mut conversation = Conversation::new();
     conversation.push("What is Rust?");

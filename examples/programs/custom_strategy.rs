@@ -63,7 +63,7 @@ impl ContextStrategy for LastTurns {
 
 // ANCHOR: main
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let strategy = LastTurns { keep: 2, max_tokens: 130, counter: TokenCounter::new() };
     let agent = Agent::builder(Anthropic::from_env()?).context(strategy).build();
 

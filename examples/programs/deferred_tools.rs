@@ -61,7 +61,7 @@ fn remote_tools() -> Result<Vec<Remote>, serde_json::Error> {
 
 // ANCHOR: main
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(CurrentCustomerTool);
     for tool in remote_tools()? {

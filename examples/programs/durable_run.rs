@@ -1,6 +1,5 @@
 //! Continues a run after its process was killed in the middle of a tool call, with a journal in a SQLite file.
 
-use std::error::Error;
 use std::io::{self, Write};
 use std::process::Command;
 use std::sync::Arc;
@@ -54,7 +53,7 @@ fn append(file: &str, line: &str) -> Result<(), io::Error> {
 
 // ANCHOR: work
 /// Starts the run, or continues it after a crash.
-async fn work() -> Result<(), Box<dyn Error>> {
+async fn work() -> Result<(), MainError> {
     let provider = Arc::new(Anthropic::from_env()?);
     let mut tools = ToolRegistry::new();
     tools.register(ChargeCardTool);
@@ -73,7 +72,7 @@ async fn work() -> Result<(), Box<dyn Error>> {
 
 /// Without an argument, starts two processes that do the same work. The first process crashes.
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     if std::env::args().len() > 1 {
         return work().await;
     }

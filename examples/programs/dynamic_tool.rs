@@ -38,7 +38,7 @@ impl ToolDyn for Dynamic {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     // Such a text may come from a file or a database.
     let definition: ToolDefinition = serde_json::from_value(json!({
         "name": "check_code",

@@ -12,7 +12,7 @@ async fn get_temperature(city: String) -> Result<f64, ToolError> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(GetTemperatureTool);
     let agent = Agent::builder(Anthropic::from_env()?).tools(tools).max_turns(5).build();

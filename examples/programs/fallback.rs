@@ -9,7 +9,7 @@ use neuron::router::{Route, Router};
 
 // ANCHOR: main
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let router = Router::builder()
         .route(Route::new("anthropic", Anthropic::from_env()?))
         .route(Route::new("openai", OpenAi::from_env()?))

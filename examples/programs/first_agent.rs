@@ -4,7 +4,7 @@ use neuron::anthropic::Anthropic;
 use neuron::prelude::*;
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let agent = Agent::builder(Anthropic::from_env()?)
         .system_prompt("You are a helpful assistant. Answer in one sentence.")
         .build();

@@ -4,7 +4,7 @@ use neuron::anthropic::Anthropic;
 use neuron::prelude::*;
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let agent = Agent::builder(Anthropic::from_env()?).build();
     let mut conversation = Conversation::new();
     agent.run(&mut conversation, "I have one day in Lisbon. Where do I start?").await?;

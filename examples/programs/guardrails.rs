@@ -32,7 +32,7 @@ impl OutputGuardrail for NoAddresses {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     // ANCHOR: hook
     let guardrails = GuardrailHook::new()
         .input_guardrail(NoCardNumbers)

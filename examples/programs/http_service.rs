@@ -113,7 +113,7 @@ async fn decide(
 
 // ANCHOR: serve
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(CancelOrderTool);
     let agent = Agent::builder(Anthropic::from_env()?)

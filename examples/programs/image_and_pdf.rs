@@ -46,7 +46,7 @@ startxref
 ";
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     // Your program has its own files.
     tokio::fs::write("logo.png", PNG).await?;
     tokio::fs::write("invoice.pdf", PDF).await?;

@@ -57,7 +57,7 @@ impl Tool for Screenshot {
 // ANCHOR_END: tool
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(Screenshot);
     let agent = Agent::builder(Anthropic::from_env()?).tools(tools).build();

@@ -15,7 +15,7 @@ async fn free_space(
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let provider = Ollama::from_env()? // `OLLAMA_HOST`, by default `http://localhost:11434`.
         .model(models::QWEN_3)
         .keep_alive("30m") // Keeps the model in memory for half an hour after a request.

@@ -29,7 +29,7 @@ fn strategy() -> CompositeStrategy {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(ReadLogTool);
     let agent = Agent::builder(Anthropic::from_env()?).tools(tools).context(strategy()).build();

@@ -19,7 +19,7 @@ async fn read_log(
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(WaitForBuildTool);
     tools.register(ReadLogTool);

@@ -1,7 +1,5 @@
 //! Serves MCP on a route of an axum server, with a function that authenticates each request.
 
-use std::error::Error;
-
 use axum::Router;
 use axum::routing::get;
 use neuron::mcp::{
@@ -24,7 +22,7 @@ async fn who_am_i(ctx: &ToolContext) -> Result<String, ToolError> {
 // ANCHOR_END: tool
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     // ANCHOR: service
     let config = HttpServerConfig::default()
         // Names that clients use for this server in their URL.

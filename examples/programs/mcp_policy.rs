@@ -1,6 +1,5 @@
 //! Selects tools of an MCP server, and requires an approval for tools that the server has changed since a review.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use neuron::anthropic::Anthropic;
@@ -29,7 +28,7 @@ async fn clear_shop() -> Result<String, ToolError> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut offered = ToolRegistry::new();
     offered.register(PriceTool);
     offered.register(ClearShopTool);

@@ -1,7 +1,5 @@
 //! Serves tools and a resource over Streamable HTTP to clients with a token, and connects a client to the server.
 
-use std::error::Error;
-
 use neuron::mcp::{
     HttpConfig, HttpServerConfig, LogLevel, McpClient, McpEvent, McpPeer, McpResource,
     McpResourceSet, McpServer,
@@ -35,7 +33,7 @@ async fn price(
 // ANCHOR_END: peer
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     // ANCHOR: server
     let mut tools = ToolRegistry::new();
     tools.register(AddTool);

@@ -1,6 +1,5 @@
 //! Runs an agent with the tools of an MCP server that the program starts as a child process.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use neuron::anthropic::Anthropic;
@@ -21,7 +20,7 @@ async fn order_status(
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     match std::env::args().nth(1).as_deref() {
         Some("serve") => serve().await,
         _ => ask().await,
@@ -30,7 +29,7 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
 
 // ANCHOR: client
 /// Asks an agent that has the tools of the server.
-async fn ask() -> Result<(), Box<dyn Error>> {
+async fn ask() -> Result<(), MainError> {
     // This program is its own server. Another server is for example the command "npx" with its arguments.
     let program = std::env::current_exe()?;
     let client = McpClient::connect_stdio(StdioConfig {
@@ -59,7 +58,7 @@ async fn ask() -> Result<(), Box<dyn Error>> {
 
 // ANCHOR: server
 /// Serves the tool over standard input and output, until the client closes the connection.
-async fn serve() -> Result<(), Box<dyn Error>> {
+async fn serve() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(OrderStatusTool);
     McpServer::new(tools).with_name("orders").serve_stdio().await?;

@@ -69,7 +69,7 @@ async fn work(
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     let runs = SqliteRuns::open("runs.db").await?;
     let mut release =
         Release { max_turns: 10, has_orders: false, changed_agent: ChangedAgent::Refuse };
@@ -100,5 +100,6 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
 
     println!("the same code with `ChangedAgent::GoOn`, run-2:");
     release.changed_agent = ChangedAgent::GoOn;
-    work(&runs, "run-2", &release, false).await
+    work(&runs, "run-2", &release, false).await?;
+    Ok(())
 }

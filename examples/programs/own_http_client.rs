@@ -41,7 +41,7 @@ fn http_client() -> Result<Client, Box<dyn Error>> {
 
 // ANCHOR: providers
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     // Clones share the connections.
     let client = http_client()?;
     let anthropic = Anthropic::from_env()?

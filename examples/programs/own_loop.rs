@@ -72,7 +72,7 @@ async fn with_agent(
 
 // ANCHOR: main
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let provider = Anthropic::from_env()?;
     let mut tools = ToolRegistry::new();
     tools.register(GetWeatherTool);

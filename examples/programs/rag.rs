@@ -1,11 +1,12 @@
 //! Answers questions from documents, which a tool finds by the similarity of their embeddings in a SQLite database.
 
+use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 
 use neuron::anthropic::Anthropic;
 use neuron::openai::OpenAi;
 use neuron::prelude::*;
-use neuron::types::{BoxError, EmbeddingError, EmbeddingProvider, EmbeddingRequest};
+use neuron::types::{EmbeddingError, EmbeddingProvider, EmbeddingRequest};
 use rusqlite::{Connection, params};
 
 const DOCUMENTS: [&str; 4] = [
@@ -22,7 +23,7 @@ struct Index {
 }
 
 impl Index {
-    fn open(path: &str, embedder: OpenAi) -> Result<Self, BoxError> {
+    fn open(path: &str, embedder: OpenAi) -> Result<Self, Box<dyn Error>> {
         let db = Connection::open(path)?;
         db.execute("CREATE TABLE IF NOT EXISTS documents (text PRIMARY KEY, vector)", [])?;
         Ok(Self { embedder, db: Mutex::new(db) })
@@ -35,7 +36,7 @@ impl Index {
     }
 
     /// Embeds all documents with one request and stores them.
-    async fn add(&self, documents: &[&str]) -> Result<(), BoxError> {
+    async fn add(&self, documents: &[&str]) -> Result<(), Box<dyn Error>> {
         let vectors = self.embed(documents.iter().map(ToString::to_string).collect()).await?;
         let db = self.db.lock().unwrap_or_else(PoisonError::into_inner);
         for (text, vector) in documents.iter().zip(&vectors) {
@@ -46,7 +47,11 @@ impl Index {
     }
 
     /// Returns the most similar documents with their similarity, from 0 to 1.
-    async fn search(&self, query: &str, count: usize) -> Result<Vec<(f32, String)>, BoxError> {
+    async fn search(
+        &self,
+        query: &str,
+        count: usize,
+    ) -> Result<Vec<(f32, String)>, Box<dyn Error>> {
         let query = self.embed(vec![query.to_owned()]).await?.pop().unwrap_or_default();
         let db = self.db.lock().unwrap_or_else(PoisonError::into_inner);
         let mut select = db.prepare("SELECT text, vector FROM documents ORDER BY text")?;
@@ -78,12 +83,13 @@ async fn search_documents(
 ) -> Result<Vec<String>, ToolError> {
     let missing = || ToolError::ExecutionFailed("there is no index in the context".into());
     let index = ctx.extensions.get::<Index>().ok_or_else(missing)?;
-    let found = index.search(&query, 2).await.map_err(ToolError::ExecutionFailed)?;
+    let failed = |error: Box<dyn Error>| ToolError::ExecutionFailed(error.to_string().into());
+    let found = index.search(&query, 2).await.map_err(failed)?;
     Ok(found.into_iter().map(|(_, text)| text).collect())
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), BoxError> {
+pub async fn main() -> Result<(), MainError> {
     let index = Index::open("documents.db", OpenAi::from_env()?)?;
     index.add(&DOCUMENTS).await?;
     for (similarity, text) in index.search("Can I pay a parcel by invoice?", 2).await? {

@@ -18,7 +18,7 @@ async fn get_stock(
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let provider = Arc::new(Ollama::from_env()?);
     let mut tools = ToolRegistry::new();
     tools.register(GetStockTool);

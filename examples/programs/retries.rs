@@ -8,7 +8,7 @@ use neuron::tower::{CallLimitLayer, RetryTransient, ServiceProvider, SharedServi
 use tower::{BoxError, ServiceBuilder};
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     // ANCHOR: agent
     // Two retries are the default. They are immediate, unless the vendor requests a delay.
     let agent = Agent::builder(Anthropic::from_env()?).config(|config| config.retries = 4).build();

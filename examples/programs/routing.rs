@@ -13,7 +13,7 @@ async fn get_weather(city: String) -> Result<String, ToolError> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     // ANCHOR: run
     let anthropic = BoxedProvider::new(Anthropic::from_env()?);
     let openai = BoxedProvider::new(OpenAi::from_env()?);

@@ -47,7 +47,7 @@ async fn approve_all(runs: &SqliteRuns) -> Result<(), Box<dyn Error>> {
 // ANCHOR_END: operator
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     let provider = Arc::new(Anthropic::from_env()?);
     let mut tools = ToolRegistry::new();
     tools.register(RefundTool);

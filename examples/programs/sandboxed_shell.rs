@@ -48,7 +48,7 @@ async fn add_note(text: String) -> Result<String, ToolError> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     std::fs::create_dir_all("project/out")?;
     std::fs::write("project/todo.txt", "water the plants\nfeed the cat\n")?;
     std::fs::write("secret.txt", "the secret\n")?;

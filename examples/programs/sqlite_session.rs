@@ -9,7 +9,7 @@ use neuron::session_sqlite::SqliteSessionStorage;
 use neuron::types::{SessionStorage, StorageError};
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let agent = Agent::builder(Anthropic::from_env()?).build();
 
     let storage = SqliteSessionStorage::open("sessions.db").await?;

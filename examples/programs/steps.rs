@@ -32,7 +32,7 @@ impl ObservabilityHook for Log {
 // ANCHOR_END: hook
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(SearchTool);
     let agent = Agent::builder(Anthropic::from_env()?)

@@ -15,7 +15,7 @@ async fn get_weather(
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(GetWeatherTool);
     let agent = Agent::builder(Anthropic::from_env()?).tools(tools).build();

@@ -42,7 +42,7 @@ impl ObservabilityHook for Print {
 // ANCHOR_END: hook
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let provider = Anthropic::from_env()?;
     let mut tools = ToolRegistry::new();
     tools.register(SearchTool);

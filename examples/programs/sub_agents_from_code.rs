@@ -4,7 +4,7 @@ use neuron::anthropic::Anthropic;
 use neuron::prelude::*;
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let provider = Anthropic::from_env()?;
     let mut agents = SubAgentManager::new();
     let editor = SubAgentConfig {

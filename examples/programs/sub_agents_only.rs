@@ -12,7 +12,7 @@ async fn search(topic: String) -> Result<String, ToolError> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let provider = Anthropic::from_env()?;
     let mut agents = SubAgentManager::new();
     let researcher = SubAgentConfig {

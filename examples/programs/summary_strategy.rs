@@ -10,7 +10,7 @@ use neuron::prelude::*;
 const MAX_TOKENS: usize = 400;
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     // ANCHOR: strategy
     let provider = Anthropic::from_env()?;
     // The summary needs a cheaper model than the conversation.

@@ -18,7 +18,7 @@ async fn get_weather(city: String) -> Result<String, ToolError> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     // ANCHOR: setup
     let exporter = InMemorySpanExporter::default();
     let traces = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();

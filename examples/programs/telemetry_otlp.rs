@@ -58,7 +58,7 @@ impl Telemetry {
 // ANCHOR_END: install
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     let telemetry = Telemetry::install()?;
     let agent =
         Agent::builder(Anthropic::from_env()?).name("weather").hook(OtelHook::new()).build();

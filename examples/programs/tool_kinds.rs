@@ -108,7 +108,7 @@ impl Tool for TakePens {
 
 // ANCHOR: main
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(GetPriceTool);
     tools.register(PlaceOrderTool);

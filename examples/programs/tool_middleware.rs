@@ -48,7 +48,7 @@ impl ToolMiddleware for CallCounter {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let mut tools = ToolRegistry::new();
     tools.register(FetchPageTool);
     tools.register(TranslateTool);

@@ -19,7 +19,7 @@ async fn get_weather(city: String) -> Result<String, ToolError> {
 }
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     // ANCHOR: log
     // Events of the hook and of this program, without the events of libraries.
     let targets = Targets::new()

@@ -56,7 +56,7 @@ impl TryFrom<UncheckedInvoice> for Invoice {
 // ANCHOR_END: check
 
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn main() -> Result<(), MainError> {
     let text = "Bolt & Co. billed us 12.50 for screws and 30 for a drill, payable by 31 May 2026.";
 
     // ANCHOR: run

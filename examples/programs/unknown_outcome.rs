@@ -1,6 +1,5 @@
 //! Lets the model find out if a tool call took effect, after a crash left its outcome unknown.
 
-use std::error::Error;
 use std::io::{self, Write};
 use std::process::Command;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ async fn list_charges() -> Result<String, io::Error> {
     Ok(std::fs::read_to_string("charges.txt")?.trim().to_owned())
 }
 
-async fn work() -> Result<(), Box<dyn Error>> {
+async fn work() -> Result<(), MainError> {
     let provider = Arc::new(Anthropic::from_env()?);
     let mut tools = ToolRegistry::new();
     tools.register(ChargeCardTool);
@@ -51,7 +50,7 @@ async fn work() -> Result<(), Box<dyn Error>> {
 
 /// Without an argument, starts two processes that do the same work. The first process crashes.
 #[tokio::main]
-pub async fn main() -> Result<(), Box<dyn Error>> {
+pub async fn main() -> Result<(), MainError> {
     if std::env::args().len() > 1 {
         return work().await;
     }

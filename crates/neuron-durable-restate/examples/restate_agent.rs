@@ -20,6 +20,7 @@ use neuron_durable_restate::restate_sdk::ingress::Client;
 use neuron_durable_restate::restate_sdk::serde::Json;
 use neuron_durable_restate::{AgentService, PlainHttp, RunOutcome};
 use neuron_testkit::engines::RestateServer;
+use neuron_types::MainError;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use travel::{Begun, Hosted, Model, agent, end_with_the_watcher, tools};
@@ -30,11 +31,12 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 const SERVICE: &str = "RESTATE_AGENT_PORT";
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> Result<(), MainError> {
     match std::env::var(SERVICE) {
-        Ok(port) => serve(port.parse()?).await,
-        Err(_) => watch().await,
+        Ok(port) => serve(port.parse()?).await?,
+        Err(_) => watch().await?,
     }
+    Ok(())
 }
 
 // ------------------------------------------------------------------ the service, as in a real program

@@ -39,7 +39,10 @@ pub enum JournalError {
     /// - [`drive`](crate::SqliteDurableContext::drive) has stored the end of the run.
     /// - The other context is dropped.
     /// - The process of the other context has ended, or has not renewed its lease in time.
-    #[error("the run {id:?} is being driven by another context, in this process or another one")]
+    #[error(
+        "the run {id:?} is being driven by another context, in this process or another one: wait until that context \
+         has ended, or stop it"
+    )]
     Held {
         /// The run's id.
         id: String,

@@ -45,7 +45,7 @@ pub struct SqliteRuns {
 }
 
 impl SqliteRuns {
-    /// Opens a database of runs. Creates the file if it does not exist, but not its folder. Migrates the tables to the
+    /// Opens a database of runs. Creates the file and its folder if they do not exist. Migrates the tables to the
     /// current version.
     ///
     /// The database uses [`Synchronous::Full`](crate::Synchronous::Full), so every step is on the disk before the run
@@ -60,6 +60,7 @@ impl SqliteRuns {
     ///
     /// - [`JournalError::Database`] if the file is not a database of runs, is damaged, or cannot be read or written.
     /// - [`JournalError::Database`] if a newer version of this crate wrote the file.
+    /// - [`JournalError::Database`] if another process holds the file.
     /// - [`JournalError::Database`] if the file has lost commits. Call [`accept_older`](crate::accept_older) to accept
     ///   the loss.
     /// - [`JournalError::Lock`] if the path of the database cannot be resolved.

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use neuron_durable_temporal::{AgentRuns, AgentWorker, TemporalOptions, connect};
 use neuron_testkit::engines::TemporalServer;
+use neuron_types::MainError;
 use tokio::sync::mpsc;
 use travel::{Begun, Hosted, Model, agent, end_with_the_watcher, tools};
 
@@ -26,11 +27,12 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 const WORKER: &str = "TEMPORAL_AGENT_SERVER";
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> Result<(), MainError> {
     match std::env::var(WORKER) {
-        Ok(address) => serve(&address).await,
-        Err(_) => watch().await,
+        Ok(address) => serve(&address).await?,
+        Err(_) => watch().await?,
     }
+    Ok(())
 }
 
 // ------------------------------------------------------------------ the worker, as in a real program

@@ -9,7 +9,6 @@
 //! conversation is compacted during the run. A server in this process acts as the model, so no API key is needed, but
 //! the HTTP requests are real. [`Tree`] is a normal exporter. Copy it to inspect traces during development.
 
-use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use neuron_provider_anthropic::Anthropic;
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::{AnthropicServer, Reply};
 use neuron_tool::{ToolRegistry, neuron_tool};
-use neuron_types::ToolError;
+use neuron_types::{MainError, ToolError};
 use opentelemetry::trace::{Status, TracerProvider};
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
@@ -110,7 +109,7 @@ async fn search_guide(topic: String) -> Result<String, ToolError> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), MainError> {
     let tree = Tree::default();
     let traces = SdkTracerProvider::builder().with_simple_exporter(tree.clone()).build();
     let spans = tracing_opentelemetry::layer().with_tracer(traces.tracer("tree"));

@@ -15,6 +15,7 @@
 //! |---|---|---|
 //! | a run | `invoke_agent {agent}` | INTERNAL |
 //! | a model call, until the end of the response | `chat {model}` | CLIENT |
+//! | a call of a router's route | by `neuron-router`, `route {route}` | INTERNAL |
 //! | a tool call | `execute_tool {tool}` | INTERNAL |
 //! | a compaction | `neuron.context.compaction` | INTERNAL |
 //! | an embedding call ([`OtelEmbeddings`]) | `embeddings {model}` | CLIENT |
@@ -29,6 +30,10 @@
 //! Spans have the attributes of the conventions. These are the provider, the server, the models, settings of the
 //! request, the finish reason, token counts including cached and reasoning tokens, the time to the first chunk of a
 //! stream, and the conversation (the session id). The token counts of a run include the agents inside its tools.
+//!
+//! A [router](neuron_types::ProviderInfo::routes) chooses the provider and the model of each call. The span of its call
+//! gets both names at its end, from the route that answered, or from the router's first choice if no route answered.
+//! The span of the run names the first choice.
 //!
 //! If the run's budget has prices, the spans of runs and model calls also have `neuron.usage.cost`, the cost in US
 //! dollars. The conventions define no attribute for it. It is left out if the [cost](neuron_types::TokenUsage::cost) is

@@ -79,7 +79,8 @@ impl<P: Provider> OtelProvider<P> {
         let info = self.provider.info();
         // The call does not belong to a run, so the agent is empty and the turn is 0.
         let scope = HookScope::new("", 0, info.name, info.default_model)
-            .at_server(info.server_address, info.server_port);
+            .at_server(info.server_address, info.server_port)
+            .with_routed(!info.routes.is_empty());
         let kind = OperationKind::ModelCall { request: &request, streaming };
         Scopes::open(std::slice::from_ref(&self.hook), &Operation::new(scope, kind))
     }

@@ -33,6 +33,13 @@ impl<'a> Record<'a> {
         !self.exported.has_active_span() || self.exported.span().is_recording()
     }
 
+    /// Changes the name of the span.
+    pub(crate) fn name(&self, name: String) {
+        self.span.record("otel.name", name.as_str());
+        // The layer of `tracing_opentelemetry` ignores a name that is recorded after the span has begun.
+        self.exported.span().update_name(name);
+    }
+
     pub(crate) fn text(&self, name: &'static str, value: &str) {
         self.span.record(name, value);
     }

@@ -33,7 +33,8 @@ pub(crate) struct Answered<T> {
 
 /// Calls routes until the first of them answers.
 ///
-/// `start` calls a route. Its last argument is `true` if the request addresses the route.
+/// `start` calls a route. Its third argument is `true` if the request addresses the route, and its last argument is the
+/// span of the route.
 ///
 /// # Errors
 ///
@@ -50,7 +51,7 @@ pub(crate) async fn first_answer<'a, T, S>(
 ) -> Result<Answered<T>, ProviderError>
 where
     T: WasmCompatSend,
-    S: Fn(&'a Route, RequestRef<'a>, bool) -> WasmBoxedFuture<'a, Result<T, ProviderError>>
+    S: Fn(&'a Route, RequestRef<'a>, bool, Span) -> WasmBoxedFuture<'a, Result<T, ProviderError>>
         + WasmCompatSend
         + WasmCompatSync,
 {
@@ -68,6 +69,12 @@ where
             Err(call.into_error())
         }
     }
+}
+
+/// Records the failure of a route on its span. The text of the error is left out, because it may quote the request.
+pub(crate) fn record_failure(span: &Span, error: &ProviderError) {
+    span.record("error.type", error.kind());
+    span.record("otel.status_code", "ERROR");
 }
 
 /// An open call of a route.
@@ -143,7 +150,12 @@ impl<'a> Call<'a> {
         start: &S,
     ) -> Option<(Attempt<'a, T>, T)>
     where
-        S: Fn(&'a Route, RequestRef<'a>, bool) -> WasmBoxedFuture<'a, Result<T, ProviderError>>,
+        S: Fn(
+            &'a Route,
+            RequestRef<'a>,
+            bool,
+            Span,
+        ) -> WasmBoxedFuture<'a, Result<T, ProviderError>>,
     {
         loop {
             if open.is_empty() {
@@ -208,18 +220,25 @@ impl<'a> Call<'a> {
     /// Starts the call of a route.
     fn start<T, S>(&self, index: usize, start: &S) -> Option<Attempt<'a, T>>
     where
-        S: Fn(&'a Route, RequestRef<'a>, bool) -> WasmBoxedFuture<'a, Result<T, ProviderError>>,
+        S: Fn(
+            &'a Route,
+            RequestRef<'a>,
+            bool,
+            Span,
+        ) -> WasmBoxedFuture<'a, Result<T, ProviderError>>,
     {
         let route = self.shared.routes.get(index)?;
         let span = tracing::info_span!(
             target: "neuron_router",
             "route",
+            otel.name = format!("route {}", route.name()),
+            otel.status_code = Empty,
             route.name = route.name(),
             gen_ai.provider.name = route.provider().info().name,
-            gen_ai.request.model = route.model_name(),
+            gen_ai.request.model = Empty,
             "error.type" = Empty,
         );
-        let answer = start(route, self.request, index == self.addressed);
+        let answer = start(route, self.request, index == self.addressed, span.clone());
         Some(Attempt { index, started: Instant::now(), span, answer })
     }
 
@@ -252,9 +271,8 @@ impl<'a> Call<'a> {
     /// Adds the error of a route to the span of the route and to the error of the call.
     fn record<T>(&mut self, attempt: Attempt<'a, T>, error: ProviderError) {
         let Attempt { index, span, .. } = attempt;
-        let kind = error.kind();
-        span.record("error.type", kind);
-        span.in_scope(|| tracing::warn!(error.kind = kind, "a route failed"));
+        record_failure(&span, &error);
+        span.in_scope(|| tracing::warn!(error.kind = error.kind(), "a route failed"));
         self.failed.push((self.name(index), error));
     }
 

@@ -84,9 +84,11 @@
 //!
 //! Each call of a route has a span `route` of `tracing`, with the target `neuron_router` and the fields `route.name`,
 //! `gen_ai.provider.name`, `gen_ai.request.model` and `error.type`. It is a child of the current span, and ends with
-//! the stream. A failure is a warning inside it.
+//! the stream. OpenTelemetry exports it as `route {name}`. The span of a failed call has the status ERROR and contains
+//! a warning. A call that was cancelled because another route answered first is not a failure.
 //!
-//! [`Provider::info`](neuron_types::Provider::info) names the first route, because it is the same for all calls.
+//! [`Provider::info`](neuron_types::Provider::info) names the first route, because it is the same for all calls. The
+//! span of a model call in `neuron-otel` names the provider and the model of the route that answered.
 //!
 //! # Platforms
 //!

@@ -7,6 +7,7 @@ use neuron_types::{
     BoxedProvider, CompletionResponse, Provider, ProviderError, RequestRef, RequestSettings,
     RouteModel, WasmCompatSend, WasmCompatSync,
 };
+use tracing::Span;
 
 use crate::open_stream::{OpenStream, open};
 
@@ -149,36 +150,44 @@ impl Route {
         !model.is_empty() && (self.name == model || self.model.as_deref() == Some(model))
     }
 
-    /// Calls the provider for a whole response. Returns it with the name of the requested model.
+    /// Calls the provider for a whole response. Returns it with the name of the requested model, which is also recorded
+    /// on `span`.
     pub(crate) async fn whole(
         &self,
         request: RequestRef<'_>,
         is_addressed: bool,
+        span: Span,
     ) -> Result<(CompletionResponse, String), ProviderError> {
         let request = self.own_request(request, is_addressed);
         let settings = self.changed(request);
         let request = settings.as_ref().map_or(request, |own| request.with_settings(own));
-        let response = self.provider.complete_ref(request).await?;
-        Ok((response, self.requested_model(request)))
+        let model = self.requested_model(request, &span);
+        Ok((self.provider.complete_ref(request).await?, model))
     }
 
     /// Calls the provider for a stream, and reads the stream up to its first content. Returns it with the name of the
-    /// requested model.
+    /// requested model, which is also recorded on `span`.
     pub(crate) async fn stream(
         &self,
         request: RequestRef<'_>,
         is_addressed: bool,
+        span: Span,
     ) -> Result<(OpenStream, String), ProviderError> {
         let request = self.own_request(request, is_addressed);
         let settings = self.changed(request);
         let request = settings.as_ref().map_or(request, |own| request.with_settings(own));
-        let stream = open(self.provider.complete_stream_ref(request).await?).await?;
-        Ok((stream, self.requested_model(request)))
+        let model = self.requested_model(request, &span);
+        Ok((open(self.provider.complete_stream_ref(request).await?).await?, model))
     }
 
-    /// Returns the model of a request to the provider, or else the provider's default model.
-    fn requested_model(&self, request: RequestRef<'_>) -> String {
-        request.model_or(self.provider.info().default_model).to_owned()
+    /// Returns the model of a request to the provider, or else the provider's default model. Records the model on the
+    /// span of the call.
+    fn requested_model(&self, request: RequestRef<'_>, span: &Span) -> String {
+        let model = request.model_or(self.provider.info().default_model);
+        if !model.is_empty() {
+            span.record("gen_ai.request.model", model);
+        }
+        model.to_owned()
     }
 
     /// Returns the request with the model and the `extra` fields that are valid for this route.

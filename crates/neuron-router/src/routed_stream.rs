@@ -8,6 +8,7 @@ use futures_core::Stream;
 use neuron_types::{AnswerMetadata, AnswerRoute, ProviderError, StreamEvent};
 use tracing::Span;
 
+use crate::call::record_failure;
 use crate::open_stream::OpenStream;
 use crate::shared::Shared;
 
@@ -43,7 +44,7 @@ impl RoutedStream {
             return;
         };
         if let Some(error) = error {
-            span.record("error.type", error.kind());
+            record_failure(&span, error);
             let route = self.metadata.route.as_ref().map(|route| &*route.name);
             span.in_scope(|| tracing::warn!(route, error.kind = error.kind(), "a stream broke"));
             self.shared.failed(self.index, error);

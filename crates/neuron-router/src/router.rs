@@ -72,9 +72,10 @@ impl Provider for Router {
         request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
         self.start_shadow(request);
-        let answered = first_answer(&self.shared, request, Form::Whole, |route, request, named| {
-            Box::pin(route.whole(request, named))
-        });
+        let answered =
+            first_answer(&self.shared, request, Form::Whole, |route, request, named, span| {
+                Box::pin(route.whole(request, named, span))
+            });
         let Answered { answer: (answer, model), mut route, .. } = answered.await?;
         route.model = model;
         let mut metadata = AnswerMetadata::default();
@@ -90,8 +91,8 @@ impl Provider for Router {
     ) -> Result<StreamHandle, ProviderError> {
         self.start_shadow(request);
         let answered =
-            first_answer(&self.shared, request, Form::Streamed, |route, request, named| {
-                Box::pin(route.stream(request, named))
+            first_answer(&self.shared, request, Form::Streamed, |route, request, named, span| {
+                Box::pin(route.stream(request, named, span))
             });
         let Answered { answer: (answer, model), index, mut route, span } = answered.await?;
         route.model = model;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use neuron_types::{CompletionRequest, CompletionResponse, ProviderError, RequestRef};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
+use tracing::Span;
 
 use crate::Route;
 use crate::random::Random;
@@ -120,7 +121,7 @@ impl Shadow {
             let started = Instant::now();
             // The model and `extra` of the request are for another route.
             let view = RequestRef { cache, ..request.view() };
-            let answer = inner.route.whole(view, false).await;
+            let answer = inner.route.whole(view, false, Span::none()).await;
             let result = answer.map(|(response, _)| response);
             let (route, latency) = (inner.route.name().to_owned(), started.elapsed());
             (inner.callback)(ShadowAnswer { route, request, result, latency });

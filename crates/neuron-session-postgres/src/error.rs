@@ -75,6 +75,19 @@ pub(crate) fn of_pool(place: &str, error: PoolError) -> StorageError {
     }
 }
 
+/// Converts an error of a migration. `location` names the schema. A table that exists before its migration belongs to
+/// another application.
+pub(crate) fn of_migration(location: &str, error: tokio_postgres::Error) -> Error {
+    if error.code() != Some(&SqlState::DUPLICATE_TABLE) {
+        return error.into();
+    }
+    let what = format!(
+        "{location} has tables of another application: use another schema \
+         (`PostgresSessionStorage::builder().schema(..)`)"
+    );
+    of_server(&what, error).into()
+}
+
 /// Converts an error of the server or the connection. `what` names the failed operation. Returns [`StorageError::Io`]
 /// for a lost connection, and [`StorageError::Other`] for any other error.
 fn of_server(what: &str, error: tokio_postgres::Error) -> StorageError {

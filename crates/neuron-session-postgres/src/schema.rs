@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 use tokio_postgres::types::Type;
 
 use crate::connection::{Connections, Lease};
-use crate::error::Error;
+use crate::error::{self, Error};
 
 /// The migrations in order, starting with version 1. A released migration is never changed, because it was already
 /// applied to databases.
@@ -58,11 +58,18 @@ impl Schema {
             if version == 1 {
                 self.make(&lease).await?;
             }
-            lease.client()?.batch_execute(&self.fill(migration)).await?;
+            let migrated = lease.client()?.batch_execute(&self.fill(migration)).await;
+            migrated
+                .map_err(|error| error::of_migration(&self.location(connections.place()), error))?;
             let note = self.fill("INSERT INTO {schema}.session_migrations (version) VALUES ($1)");
             lease.client()?.query_typed(&note, &[(&version, Type::INT8)]).await?;
         }
         lease.commit().await
+    }
+
+    /// Names the schema and its database, for error texts.
+    fn location(&self, place: &str) -> String {
+        format!("schema {} of {place}", self.name)
     }
 
     /// Returns the migrations that are not applied yet, with their versions. Returns an error if a newer version of
@@ -73,7 +80,7 @@ impl Schema {
         let done = usize::try_from(found).unwrap_or(usize::MAX);
         if done > supported {
             return Err(Error::Storage(StorageError::UnsupportedVersion {
-                location: format!("schema {} of {place}", self.name),
+                location: self.location(place),
                 found: done as u64,
                 supported: supported as u64,
             }));

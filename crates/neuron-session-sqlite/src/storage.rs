@@ -33,8 +33,8 @@ pub struct SqliteSessionStorage {
 }
 
 impl SqliteSessionStorage {
-    /// Opens a database of sessions and migrates it to the newest version. Creates the database if it does not exist.
-    /// Its folder must exist.
+    /// Opens a database of sessions and migrates it to the newest version. Creates the database and its folder if they
+    /// do not exist.
     ///
     /// The path `:memory:` opens a database in memory, which exists as long as this value and its clones.
     ///

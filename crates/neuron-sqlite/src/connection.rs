@@ -17,7 +17,8 @@ const KEPT_LOG: i64 = 16 << 20;
 /// Delay before a retry in cases where SQLite itself does not wait.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Opens the connection for writing. Checks the schema of the database and migrates the database.
+/// Opens the connection for writing. Checks the schema of the database and migrates the database. Creates the folder of
+/// a new database.
 ///
 /// Adds file descriptors that must stay open to `kept`. The caller must drop `kept` after all connections.
 pub(crate) fn open(
@@ -32,6 +33,7 @@ pub(crate) fn open(
     if let Some(witness) = witness {
         witness.check_file()?;
     }
+    open_files::make_folder(path)?;
     let start = Instant::now();
     loop {
         match set_up_writer(path, schema, options, witness) {

@@ -111,7 +111,8 @@ struct Readers {
 }
 
 impl Database {
-    /// Opens a database and migrates it to the newest version. Creates the database if it does not exist.
+    /// Opens a database and migrates it to the newest version. Creates the database and its folder if they do not
+    /// exist.
     ///
     /// The path `:memory:` opens a database in memory, which exists as long as this value and its clones.
     ///
@@ -119,7 +120,8 @@ impl Database {
     ///
     /// - [`SqliteError::NotADatabase`], [`SqliteError::OtherApplication`], [`SqliteError::UnsupportedVersion`],
     ///   [`SqliteError::Corrupt`] or [`SqliteError::ReadOnly`] if the file cannot be used. The file is not changed.
-    /// - [`SqliteError::Io`] if its folder does not exist.
+    /// - [`SqliteError::Busy`] if another process holds the database.
+    /// - [`SqliteError::Io`] if its folder cannot be created.
     ///
     /// # Cancel safety
     ///

@@ -24,10 +24,11 @@ pub enum SqliteError {
         /// Description of the file's actual type.
         reason: String,
     },
-    /// The database belongs to another application. It is not changed.
+    /// The database belongs to another application, or to another storage of neuron. It is not changed.
     #[error(
-        "{} is not a database of {expected}, but of the application {found:#010x}; it is left as it is",
-        path.display()
+        "{} is {}, not a database of {expected}: use another file; it is left as it is",
+        path.display(),
+        owned(*found)
     )]
     OtherApplication {
         /// Path of the database.
@@ -38,7 +39,11 @@ pub enum SqliteError {
         expected: &'static str,
     },
     /// The database was written by a newer version of the application. It is not changed.
-    #[error("{} has schema version {found}, and this version reads up to {supported}", path.display())]
+    #[error(
+        "{} has schema version {found}, and this version reads up to {supported}: update the crate that opens it, or \
+         use another file",
+        path.display()
+    )]
     UnsupportedVersion {
         /// Path of the database.
         path: PathBuf,
@@ -92,7 +97,10 @@ pub enum SqliteError {
     },
     /// Another process held the database for longer than
     /// [`SqliteOptions::busy_timeout`](crate::SqliteOptions::busy_timeout).
-    #[error("{} is in use by another process", path.display())]
+    #[error(
+        "{} is locked by another process: wait until that process is done, stop it, or use another file",
+        path.display()
+    )]
     Busy {
         /// Path of the database.
         path: PathBuf,
@@ -187,6 +195,18 @@ impl SqliteError {
     }
 }
 
+/// Describes a database by its `application_id`. Names the storages of neuron, because a program that uses several of
+/// them easily mixes up their files.
+fn owned(application_id: i32) -> &'static str {
+    match application_id {
+        // The bytes of `nrnS`, the id of `neuron-session-sqlite`.
+        0x6e72_6e53 => "a session database of neuron",
+        // The bytes of `nrnR`, the id of `neuron-durable-sqlite`.
+        0x6e72_6e52 => "a run journal of neuron",
+        _ => "a SQLite database of another application",
+    }
+}
+
 /// Returns the error text for lost commits, including how to accept the loss. `found` is the sequence number of the
 /// last commit in the database. `expected` is the sequence number in the witness file.
 fn lost(witness: &Path, found: u64, expected: u64) -> String {
@@ -210,7 +230,7 @@ impl From<SqliteError> for StorageError {
             },
             SqliteError::OtherApplication { path, found, .. } => Self::Corrupt {
                 location: location(path),
-                reason: format!("it is a database of the application {found:#010x}"),
+                reason: format!("it is {}, so use another file", owned(found)),
             },
             SqliteError::Corrupt { path, reason, .. } => {
                 Self::Corrupt { location: location(path), reason }

@@ -35,7 +35,7 @@ fn verdict(path: &Path, schema: &Schema, kept: &mut Vec<Kept>) -> Result<(), Sql
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return check_log(path, "missing").and_then(|()| check_folder(path));
+            return check_log(path, "missing");
         }
         Err(error) => return Err(fail(error)),
     };
@@ -72,17 +72,6 @@ fn verdict(path: &Path, schema: &Schema, kept: &mut Vec<Kept>) -> Result<(), Sql
             Err(cut(path, length, expected))
         }
         _ => Ok(()),
-    }
-}
-
-/// Returns an error if the folder of a new database does not exist.
-fn check_folder(path: &Path) -> Result<(), SqliteError> {
-    let Some(folder) = path.parent() else {
-        return Ok(());
-    };
-    match fs::metadata(folder) {
-        Ok(_) => Ok(()),
-        Err(source) => Err(SqliteError::Io { path: folder.into(), source }),
     }
 }
 

@@ -123,6 +123,18 @@ pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     beside.into()
 }
 
+/// Creates the folder of a file, and the folders around it, if they do not exist.
+pub(crate) fn make_folder(path: &Path) -> Result<(), SqliteError> {
+    let Some(folder) = path.parent() else {
+        return Ok(());
+    };
+    let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
+    // The names of the new folders must survive a crash, as the commits in them do.
+    fs::create_dir_all(folder)
+        .and_then(|()| missing.into_iter().try_for_each(sync_folder))
+        .map_err(|source| SqliteError::Io { path: folder.into(), source })
+}
+
 /// Syncs the folder of a file, so that the file's name survives a crash. Does nothing on other systems than Unix.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]

@@ -143,6 +143,10 @@ pub struct HookScope<'a> {
     pub provider: &'a str,
     /// Model of the run's requests. Empty if unknown.
     pub model: &'a str,
+    /// Set if the provider is a router, which chooses the provider and the model of each call. Then `provider` and
+    /// `model` name its first choice. [`AnswerMetadata::route`](crate::AnswerMetadata::route) of a response names the
+    /// model that answered.
+    pub routed: bool,
     /// Host of the provider's server. Empty if unknown.
     pub server_address: &'a str,
     /// Port of the provider's server. `None` if unknown.
@@ -192,6 +196,12 @@ impl<'a> HookScope<'a> {
     #[must_use]
     pub fn with_replaying(self, replaying: bool) -> Self {
         Self { replaying, ..self }
+    }
+
+    /// Returns the scope with the flag [`routed`](Self::routed).
+    #[must_use]
+    pub fn with_routed(self, routed: bool) -> Self {
+        Self { routed, ..self }
     }
 
     /// Returns the scope with the address of the provider's server.

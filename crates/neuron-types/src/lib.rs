@@ -137,8 +137,8 @@ pub use embedding::{
 };
 pub use error::{
     ApprovalError, ContextError, DurableError, EmbeddingError, ErrorRecord, HookError, LoopError,
-    McpError, MediaError, PermissionRuleError, ProviderError, RegistryError, SandboxError,
-    StorageError, StreamError, SubAgentError, ToolError, UncertainEffect, Unsent,
+    MainError, McpError, MediaError, PermissionRuleError, ProviderError, RegistryError,
+    SandboxError, StorageError, StreamError, SubAgentError, ToolError, UncertainEffect, Unsent,
 };
 pub use exceeded_limit::{ExceededLimit, LimitedResource, ParseLimitError};
 pub use history::{History, HistoryKey};

@@ -27,8 +27,8 @@ pub use neuron_tool::{ToolRegistry, tool_middleware_fn};
 #[doc(no_inline)]
 pub use neuron_types::{
     AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse, ContentBlock,
-    ContentItem, ContextStrategy, HookAction, HookError, HookEvent, LoopError, Message, Money,
-    ObservabilityHook, PendingApproval, PermissionDecision, PermissionPolicy, Provider,
+    ContentItem, ContextStrategy, HookAction, HookError, HookEvent, LoopError, MainError, Message,
+    Money, ObservabilityHook, PendingApproval, PermissionDecision, PermissionPolicy, Provider,
     ProviderError, Role, StopReason, StreamEvent, SystemPrompt, TokenUsage, ToolContext,
     ToolDefinition, ToolError, ToolOutput, UsageLimits,
 };

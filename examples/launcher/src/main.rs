@@ -3,7 +3,6 @@
 //! This package depends on no other crate, so that the list appears in seconds. Cargo builds the programs when the first
 //! of them runs.
 
-use std::error::Error;
 use std::process::{Command, ExitCode};
 
 /// The folder of the package with the programs.
@@ -16,7 +15,15 @@ macro_rules! programs {
 }
 include!("../../src/names.rs");
 
-fn main() -> Result<ExitCode, Box<dyn Error>> {
+fn main() -> ExitCode {
+    start().unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Prints the list, or runs the program that the first argument names.
+fn start() -> std::io::Result<ExitCode> {
     let Some(name) = std::env::args().nth(1) else {
         println!("{}", list()?);
         return Ok(ExitCode::SUCCESS);
@@ -25,7 +32,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         eprintln!("error: there is no example `{name}`: run without a name for the list");
         return Ok(ExitCode::from(2));
     }
-    Ok(run(command().args(std::env::args_os().skip(1)))?)
+    run(command().args(std::env::args_os().skip(1)))
 }
 
 /// Returns the names of the programs, each with what it shows.

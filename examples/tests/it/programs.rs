@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use neuron_example_programs::{VARIABLE, examples};
+use neuron_example_programs::{Example, VARIABLE, examples};
 
 /// Defines a test for each program.
 macro_rules! programs {
@@ -38,6 +38,30 @@ fn every_program_has_a_test() {
             "{name} is not in the list of the examples"
         );
     }
+}
+
+/// Rust prints the error of `main` with its `Debug` format. The format of most errors is not a sentence.
+#[test]
+fn every_program_prints_its_error_as_text() {
+    for Example { name, .. } in examples() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("programs/{name}.rs"));
+        let source = std::fs::read_to_string(file).unwrap();
+        let main = source.lines().find(|line| line.contains("fn main()")).unwrap();
+        let returned = main.split_once("fn main() ").unwrap().1;
+        assert!(["-> Result<(), MainError> {", "{"].contains(&returned), "{name}: {main}");
+    }
+}
+
+#[test]
+fn program_without_a_key_prints_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_example-programs"));
+    command.env(VARIABLE, "first_agent").env_remove("ANTHROPIC_API_KEY").current_dir(&folder);
+    let output = command.output().unwrap();
+    let words = "Error: authentication failed: ANTHROPIC_API_KEY is not set: export it, or pass a key to \
+                 Anthropic::new\n";
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), words);
+    assert!(!output.status.success());
 }
 
 /// Runs a program in an empty folder. Panics if it fails, if its output differs from the file, or if it does not request

@@ -333,7 +333,7 @@ async fn retry_keeps_the_result_of_a_call_that_did_not_end_the_run() {
 
 #[tokio::test]
 async fn file_of_another_kind_is_refused_and_left_unchanged() {
-    let (folder, path) = place();
+    let (_folder, path) = place();
     let open = async || SqliteDurableContext::open(&path, "r", silent(), no_tools()).await;
     for bytes in [&b"no database, but a text that is long enough"[..], &[0; 4096]] {
         std::fs::write(&path, bytes).unwrap();
@@ -346,7 +346,10 @@ async fn file_of_another_kind_is_refused_and_left_unchanged() {
     drop(open().await.unwrap());
     for (change, says) in [
         ("PRAGMA user_version = 4", "has schema version 4, and this version reads up to 3"),
-        ("PRAGMA application_id = 77", "is not a database of neuron runs"),
+        (
+            "PRAGMA application_id = 77",
+            "is a SQLite database of another application, not a database of neuron runs",
+        ),
     ] {
         run(&path, change);
         let before = std::fs::read(&path).unwrap();
@@ -354,8 +357,8 @@ async fn file_of_another_kind_is_refused_and_left_unchanged() {
         assert!(error.contains(says), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), before);
     }
-    let nowhere = folder.path().join("no folder").join("runs.db");
-    let error = SqliteRuns::open(&nowhere).await.unwrap_err();
+    // A file is where the folder of the database should be.
+    let error = SqliteRuns::open(path.join("runs.db")).await.unwrap_err();
     assert!(matches!(error, JournalError::Database(SqliteError::Io { .. })), "{error:?}");
 }
 

@@ -20,8 +20,8 @@ fn refusal(result: Result<impl std::fmt::Debug, LoopError>) -> String {
     }
 }
 
-const HELD: &str =
-    r#"the run "one" is being driven by another context, in this process or another one"#;
+const HELD: &str = "the run \"one\" is being driven by another context, in this process or another one: wait until \
+                    that context has ended, or stop it";
 
 #[tokio::test]
 async fn second_context_in_a_process_cannot_drive_the_run() {

@@ -2,11 +2,11 @@
 //! must leave the file unchanged.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
 use neuron_durable_sqlite::{JournalError, SqliteError, SqliteOptions, SqliteRuns};
+use neuron_sqlite::{Database, Schema};
 use neuron_types::DurableContext as _;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -50,16 +50,24 @@ async fn file_that_is_not_a_database_is_refused() {
 #[tokio::test]
 async fn databases_of_other_applications_are_refused() {
     let (_folder, path) = place();
-    let words = |id| {
-        format!(
-            " is not a database of neuron runs, but of the application {id}; it is left as it is"
-        )
+    let words = |owned| {
+        format!(" is {owned}, not a database of neuron runs: use another file; it is left as it is")
     };
     execute(&path, "CREATE TABLE other (x); INSERT INTO other VALUES (1)");
-    refused(&path, &words("0x00000000")).await;
+    refused(&path, &words("a SQLite database of another application")).await;
     // The application id of the session storage.
     execute(&path, "PRAGMA application_id = 0x6e726e53; PRAGMA journal_mode = WAL");
-    refused(&path, &words("0x6e726e53")).await;
+    refused(&path, &words("a session database of neuron")).await;
+}
+
+/// The errors of other storages name a journal by its application id.
+#[tokio::test]
+async fn other_storage_names_a_journal() {
+    let (_folder, path) = place();
+    journal(&path).await;
+    let notes = Schema { application: "notes", application_id: 1, migrations: &["SELECT 1"] };
+    let error = Database::open(&path, notes, SqliteOptions::new()).await.unwrap_err();
+    assert!(error.to_string().contains("is a run journal of neuron"), "{error}");
 }
 
 #[tokio::test]
@@ -67,7 +75,9 @@ async fn newer_table_version_is_refused() {
     let (_folder, path) = place();
     journal(&path).await;
     execute(&path, "PRAGMA user_version = 99");
-    refused(&path, " has schema version 99, and this version reads up to 3").await;
+    let words = " has schema version 99, and this version reads up to 3: update the crate that opens it, or use \
+                 another file";
+    refused(&path, words).await;
 }
 
 #[tokio::test]
@@ -81,17 +91,22 @@ async fn read_only_journal_is_refused() {
 }
 
 #[tokio::test]
-async fn missing_folder_is_reported_and_not_created() {
+async fn missing_folder_is_created() {
+    let (folder, _path) = place();
+    let path = folder.path().join("data").join("agents").join("runs.db");
+    journal(&path).await;
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    assert_eq!(runs.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn folder_that_cannot_be_created_is_reported() {
     let (folder, path) = place();
-    let missing = folder.path().join("missing");
-    let error = SqliteRuns::open(missing.join("runs.db")).await.unwrap_err();
-    assert!(error.to_string().starts_with(&missing.display().to_string()), "{error}");
-    let JournalError::Database(SqliteError::Io { source, .. }) = &error else {
-        panic!("{error:?}")
-    };
-    assert_eq!(source.kind(), ErrorKind::NotFound);
-    assert!(files(folder.path()).is_empty());
-    assert!(!path.exists() && !missing.exists());
+    fs::write(&path, "a file").unwrap();
+    let error = SqliteRuns::open(path.join("runs.db")).await.unwrap_err();
+    assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
+    assert!(matches!(error, JournalError::Database(SqliteError::Io { .. })), "{error:?}");
+    assert_eq!(files(folder.path()).len(), 1);
 }
 
 #[tokio::test]
@@ -113,6 +128,9 @@ async fn journal_locked_by_another_program_is_busy() {
     let options = SqliteOptions::new().busy_timeout(Duration::from_millis(50));
     let error = SqliteRuns::open_with(&path, options).await.unwrap_err();
     assert!(matches!(error, JournalError::Database(SqliteError::Busy { .. })), "{error:?}");
+    let words = "is locked by another process: wait until that process is done, stop it, or use \
+                 another file";
+    assert_eq!(error.to_string(), format!("{} {words}", path.display()));
     assert!(fs::read(&path).unwrap() == before);
     drop(other);
     journal(&path).await;

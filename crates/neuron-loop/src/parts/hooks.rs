@@ -46,6 +46,7 @@ impl<'a> Hooks<'a> {
         let scope = HookScope::new(&run.run_id, self.turn, provider.name, model)
             .at_server(provider.server_address, provider.server_port)
             .with_replaying(replaying)
+            .with_routed(!provider.routes.is_empty())
             .of_agent(&parts.config().name)
             .with_outer_call(outer_call(ctx));
         self.call_id.map_or(scope, |call_id| scope.in_call(call_id))

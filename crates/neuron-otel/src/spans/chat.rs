@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_types::{CompletionResponse, HookScope, Outcome, RequestRef};
+use neuron_types::{AnswerRoute, CompletionResponse, HookScope, Outcome, RequestRef};
 use opentelemetry::KeyValue;
 use tracing::Span;
 use tracing::field::Empty;
@@ -15,7 +15,7 @@ use crate::run_state::{Activity, Kind, RunState};
 use crate::span_parent::of_run;
 use crate::span_scope::{Ending, Recorder, SpanScope};
 use crate::spans::{known, provider_name, request as request_attributes};
-use crate::{ContentKind, content, conventions};
+use crate::{ContentKind, SemanticConventions, content, conventions};
 
 /// The provider, the model and the server of a model call. An empty text means that the value is unknown.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,6 +26,8 @@ pub(crate) struct CallTarget<'a> {
     pub(crate) server_port: Option<u16>,
     /// Session id of the run.
     pub(crate) conversation: &'a str,
+    /// Set if the provider is a router. The provider and the model are then only its first choice.
+    pub(crate) is_routed: bool,
 }
 
 impl<'a> CallTarget<'a> {
@@ -36,6 +38,7 @@ impl<'a> CallTarget<'a> {
             server_address: scope.server_address,
             server_port: scope.server_port,
             conversation,
+            is_routed: scope.routed,
         }
     }
 
@@ -44,13 +47,12 @@ impl<'a> CallTarget<'a> {
         provider_name(self.provider)
     }
 
-    /// Returns the attributes that all metrics of the call have.
+    /// Returns the attributes that all metrics of the call have. The names of a routed call are added at its end.
     pub(crate) fn attributes(&self, operation: &'static str) -> Attributes {
         let mut attributes = Attributes::with_capacity(8);
         attributes.push(KeyValue::new("gen_ai.operation.name", operation));
-        attributes.push(KeyValue::new("gen_ai.provider.name", self.provider_name().to_owned()));
-        if let Some(model) = known(self.model) {
-            attributes.push(KeyValue::new("gen_ai.request.model", model.to_owned()));
+        if !self.is_routed {
+            push_names(&mut attributes, self.provider, self.model);
         }
         if let Some(address) = known(self.server_address) {
             attributes.push(KeyValue::new("server.address", address.to_owned()));
@@ -62,11 +64,66 @@ impl<'a> CallTarget<'a> {
     }
 }
 
+/// Adds the names of a provider and a model to the attributes of a call's metrics.
+fn push_names(attributes: &mut Attributes, provider: &str, model: &str) {
+    attributes.push(KeyValue::new("gen_ai.provider.name", provider_name(provider).to_owned()));
+    if let Some(model) = known(model) {
+        attributes.push(KeyValue::new("gen_ai.request.model", model.to_owned()));
+    }
+}
+
+/// The names of the provider and the model of a routed call. They are recorded when the call ends, because only the
+/// response names the route that answered, and an attribute that is recorded twice is exported twice.
+struct RoutedNames {
+    provider: String,
+    model: String,
+    /// Set if the name of the span contains another model.
+    is_other_model: bool,
+}
+
+impl RoutedNames {
+    /// Returns the names of the router's first choice, which are recorded if no route answers.
+    fn first(target: &CallTarget<'_>) -> Self {
+        let (provider, model) = (target.provider.to_owned(), target.model.to_owned());
+        Self { provider, model, is_other_model: false }
+    }
+
+    /// Takes the names of the route that answered.
+    fn answered(&mut self, answer: &CompletionResponse) {
+        let Some(route) = answer.message.metadata().and_then(|metadata| metadata.route) else {
+            return;
+        };
+        let AnswerRoute { provider, model, .. } = route;
+        if let Some(model) = known(&model).or(known(&answer.model)) {
+            self.is_other_model = self.model != model;
+            self.model = model.to_owned();
+        }
+        self.provider = provider;
+    }
+
+    /// Records the names on the span of the call.
+    fn record(&self, record: &Record<'_>, conventions: SemanticConventions) {
+        let provider = match conventions.is_book() {
+            true => "gen_ai.system",
+            false => "gen_ai.provider.name",
+        };
+        record.text(provider, provider_name(&self.provider));
+        if let Some(model) = known(&self.model) {
+            record.text("gen_ai.request.model", model);
+        }
+        if self.is_other_model {
+            record.name(conventions.span_name("chat", &self.model));
+        }
+    }
+}
+
 /// Records the span attributes, the metrics and the content of a model call when the call ends.
 pub(crate) struct ChatRecorder {
     config: Arc<Config>,
     call: Arc<Activity>,
     streaming: bool,
+    /// Names that are recorded at the end. `None` if the provider is not a router.
+    routed: Option<Box<RoutedNames>>,
     /// Attributes of the call's metrics. `None` if metrics are disabled.
     attributes: Option<Attributes>,
     /// Content of the request. `None` if events do not contain content.
@@ -126,15 +183,17 @@ pub(crate) fn open(
         return None;
     }
     let call = Activity::new(config, run, Kind::ModelCall);
-    let work =
-        ChatRecorder { config: config.clone(), call: call.clone(), streaming, attributes, sent };
+    let routed = target.is_routed.then(|| Box::new(RoutedNames::first(&target)));
+    let (config, recorded) = (config.clone(), call.clone());
+    let work = ChatRecorder { config, call: recorded, streaming, routed, attributes, sent };
     Some(SpanScope::new(span, call, work))
 }
 
 /// Creates the span of a model call, with the attributes that a sampler may need for its decision. Other attributes are
 /// recorded later.
 fn begin(config: &Config, target: &CallTarget<'_>, streaming: bool) -> Span {
-    let (conventions, provider) = (config.conventions, Some(target.provider_name()));
+    let conventions = config.conventions;
+    let provider = (!target.is_routed).then(|| target.provider_name());
     let is_book = conventions.is_book();
     tracing::info_span!(
         target: "neuron_otel",
@@ -147,7 +206,7 @@ fn begin(config: &Config, target: &CallTarget<'_>, streaming: bool) -> Span {
         gen_ai.operation.name = "chat",
         gen_ai.provider.name = provider.filter(|_| !is_book),
         gen_ai.system = provider.filter(|_| is_book),
-        gen_ai.request.model = known(target.model),
+        gen_ai.request.model = known(target.model).filter(|_| !target.is_routed),
         gen_ai.conversation.id = known(target.conversation),
         server.address = known(target.server_address),
         server.port = known(target.server_address).and(target.server_port).map(i64::from),
@@ -230,14 +289,27 @@ impl ChatRecorder {
     ) {
         // The conventions define the time to the first chunk only for streamed calls.
         let first_chunk = self.call.first_chunk_after().filter(|_| self.streaming);
+        if let (Some(routed), Some(answer)) = (&mut self.routed, answer) {
+            routed.answered(answer);
+        }
         if let Some(record) = Record::of(span).filter(Record::is_recorded) {
+            if let Some(routed) = &self.routed {
+                routed.record(&record, self.config.conventions);
+            }
             self.record(&record, answer, failure, first_chunk);
+        }
+        if let (Some(routed), Some(sent)) = (&self.routed, &mut self.sent) {
+            sent.provider = provider_name(&routed.provider).to_owned();
+            sent.model.clone_from(&routed.model);
         }
         if let Some(sent) = &self.sent {
             // The event is emitted inside the span, so that log exporters associate the event with the span.
             span.in_scope(|| self.emit(sent, answer, failure));
         }
-        if let Some(attributes) = self.attributes.take() {
+        if let Some(mut attributes) = self.attributes.take() {
+            if let Some(routed) = &self.routed {
+                push_names(&mut attributes, &routed.provider, &routed.model);
+            }
             self.measure(attributes, answer, failure, first_chunk, seconds);
         }
     }

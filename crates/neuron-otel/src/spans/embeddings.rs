@@ -41,6 +41,7 @@ impl Call {
             server_address: info.server_address,
             server_port: info.server_port,
             conversation: "",
+            is_routed: false,
         };
         let span = unless_unsampled(config, || begin(config, &target));
         if let Some(record) = Record::of(&span).filter(Record::is_recorded) {

@@ -17,6 +17,7 @@ mod parallel;
 mod privacy;
 mod receiver;
 mod replay;
+mod routed;
 mod runs;
 mod sampling;
 mod secrets;

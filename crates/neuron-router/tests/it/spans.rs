@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
+use neuron_router::{Route, Router};
 use neuron_testing::Reply;
+use neuron_types::{CompletionRequest, Provider as _};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::support::{answering, ask_streamed, busy, router, script};
+use crate::support::{answering, ask_streamed, busy, events, request, router, script};
 
 /// A layer that records the spans of routers, their fields, and the names of their parents.
 #[derive(Clone, Default)]
@@ -61,12 +63,46 @@ async fn each_call_of_a_route_has_a_span_with_its_failure() {
     tracing::Instrument::instrument(ask_streamed(&router), outer).await.unwrap();
     let expected = [
         "test outer in None:",
-        "neuron_router route in Some(\"outer\"): route.name=\"a\" gen_ai.provider.name=\"scripted\" \
-         gen_ai.request.model=\"scripted-model\"",
+        "neuron_router route in Some(\"outer\"): otel.name=\"route a\" route.name=\"a\" \
+         gen_ai.provider.name=\"scripted\"",
+        "recorded: gen_ai.request.model=\"scripted-model\"",
         "recorded: error.type=\"ServiceUnavailable\"",
+        "recorded: otel.status_code=\"ERROR\"",
         "WARN in Some(\"route\"): message=a route failed error.kind=\"ServiceUnavailable\"",
-        "neuron_router route in Some(\"outer\"): route.name=\"b\" gen_ai.provider.name=\"scripted\" \
-         gen_ai.request.model=\"scripted-model\"",
+        "neuron_router route in Some(\"outer\"): otel.name=\"route b\" route.name=\"b\" \
+         gen_ai.provider.name=\"scripted\"",
+        "recorded: gen_ai.request.model=\"scripted-model\"",
     ];
     assert_eq!(*spans.0.lock().unwrap(), expected);
+}
+
+#[tokio::test]
+async fn span_names_the_model_that_the_route_requests() {
+    let spans = Spans::default();
+    let subscriber = tracing_subscriber::registry().with(spans.clone());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let plain = Route::new("plain", answering("hi"));
+    let changed = Route::new("changed", answering("hi")).change(|it| it.model = "x".into());
+    for (route, model) in [(plain.clone(), ""), (plain, "m"), (changed, "")] {
+        let router = Router::builder().route(route).build().unwrap();
+        let request = CompletionRequest { model: model.into(), ..request() };
+        router.complete_ref(request.view()).await.unwrap();
+    }
+    let recorded = spans.0.lock().unwrap().clone();
+    let recorded = recorded.iter().filter(|line| line.starts_with("recorded:"));
+    let model = |model| format!("recorded: gen_ai.request.model={model:?}");
+    let expected = [model("scripted-model"), model("m"), model("x")];
+    assert_eq!(recorded.collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn broken_stream_has_the_status_of_an_error() {
+    let spans = Spans::default();
+    let subscriber = tracing_subscriber::registry().with(spans.clone());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let broken = Reply::text("broken").chunk_chars(2).fail_after(2, busy());
+    events(&router(&[script([broken])])).await.unwrap();
+    let recorded = spans.0.lock().unwrap().clone();
+    let status = "recorded: otel.status_code=\"ERROR\"";
+    assert!(recorded.iter().any(|line| line == status), "{recorded:?}");
 }

@@ -91,7 +91,10 @@ async fn newer_version_is_rejected_and_not_changed() {
     let location = format!("schema newer of database postgres at 127.0.0.1:{}", server.port());
     assert_eq!(
         error.to_string(),
-        format!("{location} has format version 7, and this version reads up to {NEWEST}")
+        format!(
+            "{location} has format version 7, and this version reads up to {NEWEST}: update neuron, or store the \
+             sessions elsewhere"
+        )
     );
 }
 
@@ -103,7 +106,14 @@ async fn tables_of_another_application_are_not_changed() {
                    INSERT INTO foreigner.sessions VALUES ('theirs')";
     client.batch_execute(foreign).await.unwrap();
     let error = in_schema("foreigner").connect(&server.url("postgres")).await.unwrap_err();
-    assert_eq!(error.to_string(), "PostgreSQL: relation \"sessions\" already exists (42P07)");
+    let location = format!("schema foreigner of database postgres at 127.0.0.1:{}", server.port());
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{location} has tables of another application: use another schema \
+             (`PostgresSessionStorage::builder().schema(..)`): relation \"sessions\" already exists (42P07)"
+        )
+    );
     let row = client
         .query_one(
             "SELECT (SELECT string_agg(id, ',') FROM foreigner.sessions), \

@@ -4,7 +4,10 @@ use std::fs;
 
 use chrono::DateTime;
 use neuron_session_sqlite::SqliteSessionStorage;
-use neuron_types::{ContentBlock, ContentItem, Message, Role, Session, SessionStorage, TokenUsage};
+use neuron_sqlite::{Database, Schema, SqliteOptions};
+use neuron_types::{
+    ContentBlock, ContentItem, Message, Role, Session, SessionStorage, StorageError, TokenUsage,
+};
 use serde_json::json;
 
 use crate::support::{look, place, run};
@@ -64,7 +67,46 @@ async fn newer_version_is_rejected_and_not_changed() {
     run(&path, "PRAGMA user_version = 2");
     let before = fs::read(&path).unwrap();
     let error = SqliteSessionStorage::open(&path).await.unwrap_err().to_string();
-    let words = "has format version 2, and this version reads up to 1";
+    let words = "has format version 2, and this version reads up to 1: update neuron, or store the \
+                 sessions elsewhere";
     assert_eq!(error, format!("{} {words}", path.display()));
     assert!(fs::read(&path).unwrap() == before);
+}
+
+#[tokio::test]
+async fn database_of_another_kind_is_named() {
+    let (_folder, path) = place();
+    run(&path, "CREATE TABLE other (x)");
+    // 0x6e726e52 is the application id of a database of runs.
+    for (id, owned) in [
+        ("0x12345678", "a SQLite database of another application"),
+        ("0x6e726e52", "a run journal of neuron"),
+    ] {
+        run(&path, &format!("PRAGMA application_id = {id}"));
+        let error = SqliteSessionStorage::open(&path).await.unwrap_err();
+        assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
+        let words = format!("it is {owned}, so use another file; it is left as it is");
+        assert!(error.to_string().ends_with(&words), "{error}");
+    }
+}
+
+/// The errors of other storages name a database of sessions by its application id.
+#[tokio::test]
+async fn other_storage_names_a_session_database() {
+    let (_folder, path) = place();
+    fs::write(&path, VERSION_1).unwrap();
+    let notes = Schema { application: "notes", application_id: 1, migrations: &["SELECT 1"] };
+    let error = Database::open(&path, notes, SqliteOptions::new()).await.unwrap_err();
+    assert!(error.to_string().contains("is a session database of neuron"), "{error}");
+}
+
+#[tokio::test]
+async fn missing_folder_is_created() {
+    let (folder, _path) = place();
+    let path = folder.path().join("data").join("agents").join("sessions.db");
+    let storage = SqliteSessionStorage::open(&path).await.unwrap();
+    storage.save(&expected()).await.unwrap();
+    drop(storage);
+    let storage = SqliteSessionStorage::open(&path).await.unwrap();
+    assert_eq!(storage.load("chat 42").await.unwrap(), expected());
 }

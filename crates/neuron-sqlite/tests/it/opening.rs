@@ -129,20 +129,31 @@ fn database_of_another_application_is_rejected() {
     let nobody = Connection::open(&path).unwrap();
     nobody.execute_batch("CREATE TABLE other (x); INSERT INTO other VALUES (1)").unwrap();
     drop(nobody);
-    let words = |id| {
-        format!(" is not a database of notes, but of the application {id}; it is left as it is")
+    let words = |owned| {
+        format!(" is {owned}, not a database of notes: use another file; it is left as it is")
     };
-    refused(&path, &words("0x00000000"));
+    let foreign = words("a SQLite database of another application");
+    refused(&path, &foreign);
 
     let other = Connection::open(&path).unwrap();
     other.execute_batch("PRAGMA application_id = 0x12345678; PRAGMA journal_mode = WAL").unwrap();
     drop(other);
-    refused(&path, &words("0x12345678"));
+    refused(&path, &foreign);
 
     // The file is also rejected while another process has it open with a log.
     let other = Connection::open(&path).unwrap();
     other.execute_batch("INSERT INTO other VALUES (2)").unwrap();
-    refused(&path, &words("0x12345678"));
+    refused(&path, &foreign);
+    drop(other);
+
+    for (id, owned) in
+        [(0x6e72_6e53, "a session database of neuron"), (0x6e72_6e52, "a run journal of neuron")]
+    {
+        let storage = Connection::open(&path).unwrap();
+        storage.pragma_update(None, "application_id", id).unwrap();
+        drop(storage);
+        refused(&path, &words(owned));
+    }
 }
 
 #[test]
@@ -153,10 +164,16 @@ fn unknown_versions_are_rejected() {
         let connection = Connection::open(&path).unwrap();
         connection.pragma_update(None, "user_version", version).unwrap();
     };
-    set(2);
-    refused(&path, " has schema version 2, and this version reads up to 1");
-    set(i32::MAX);
-    refused(&path, " has schema version 2147483647, and this version reads up to 1");
+    let newer = |version: i32| {
+        format!(
+            " has schema version {version}, and this version reads up to 1: update the crate that opens it, or use \
+             another file"
+        )
+    };
+    for version in [2, i32::MAX] {
+        set(version);
+        refused(&path, &newer(version));
+    }
     set(0);
     refused(&path, " is damaged: its schema has the version 0");
     set(-1);
@@ -224,14 +241,23 @@ fn read_only_file_is_rejected() {
 }
 
 #[test]
-fn file_system_errors_are_reported() {
+fn missing_folders_are_created() {
     let (folder, _path) = place();
-    let missing = folder.path().join("missing").join("notes.db");
-    let error = poll(open(&missing)).unwrap_err();
-    let named = folder.path().join("missing").display().to_string();
-    assert!(error.to_string().starts_with(&named), "{error}");
+    let path = folder.path().join("data").join("agents").join("notes.db");
+    let notes = poll(open(&path)).unwrap();
+    poll(add(&notes, "one")).unwrap();
+    drop(notes);
+    assert_eq!(poll(all(&poll(open(&path)).unwrap())).unwrap(), ["one"]);
+}
+
+#[test]
+fn file_system_errors_are_reported() {
+    let (folder, path) = place();
+    fs::write(&path, "a file").unwrap();
+    let error = poll(open(&path.join("notes.db"))).unwrap_err();
+    assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
     assert!(matches!(error, SqliteError::Io { .. }), "{error:?}");
-    assert!(files(folder.path()).is_empty());
+    assert_eq!(files(folder.path()).len(), 1);
 
     for path in ["", "a\0b", &"x".repeat(300)] {
         let error = poll(open(Path::new(path))).unwrap_err();

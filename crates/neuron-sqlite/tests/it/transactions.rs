@@ -269,6 +269,9 @@ async fn write_of_another_process_is_a_busy_error() {
     let error = add(&notes, "one").await.unwrap_err();
     assert!(matches!(error, SqliteError::Busy { .. }), "{error:?}");
     assert!(error.is_retryable());
+    let words = "is locked by another process: wait until that process is done, stop it, or use \
+                 another file";
+    assert_eq!(error.to_string(), format!("{} {words}", path.display()));
     // Opening an up-to-date database needs no lock.
     Database::open(&path, NOTES, options).await.unwrap();
     drop(held);

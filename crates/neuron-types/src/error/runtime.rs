@@ -40,7 +40,10 @@ pub enum StorageError {
         reason: String,
     },
     /// The stored data was written by a newer version. The storage does not change the data.
-    #[error("{location} has format version {found}, and this version reads up to {supported}")]
+    #[error(
+        "{location} has format version {found}, and this version reads up to {supported}: update neuron, or store the \
+         sessions elsewhere"
+    )]
     UnsupportedVersion {
         /// The file or the database that contains the data.
         location: String,

@@ -62,6 +62,7 @@ fn scope() -> HookScope<'static> {
         .in_call("c1")
         .at_server("api.example", Some(443))
         .with_replaying(true)
+        .with_routed(true)
         .of_agent("a")
         .with_outer_call(Some(OuterCall::new("run-0", "c0", 1)))
 }
@@ -81,7 +82,7 @@ async fn boxed_hook_forwards_events_and_scopes() {
             [
                 "on_event LoopIteration { turn: 2 }",
                 "on_event_in LoopIteration { turn: 2 } HookScope { run_id: \"run-1\", turn: 2, \
-                 call_id: Some(\"c1\"), provider: \"anthropic\", model: \"m\", \
+                 call_id: Some(\"c1\"), provider: \"anthropic\", model: \"m\", routed: true, \
                  server_address: \"api.example\", server_port: Some(443), replaying: true, \
                  agent: \"a\", \
                  within: Some(OuterCall { run_id: \"run-0\", call_id: \"c0\", depth: 1 }) }",
@@ -119,9 +120,9 @@ async fn minimal_hook_receives_all_events_and_opens_no_scope() {
 #[test]
 fn hook_scope_builder_sets_all_fields() {
     let place = HookScope::new("run-1", 2, "anthropic", "m");
-    assert_eq!((place.call_id, place.replaying), (None, false));
+    assert_eq!((place.call_id, place.replaying, place.routed), (None, false, false));
     assert_eq!(scope().call_id, Some("c1"));
-    assert!(scope().replaying);
+    assert!(scope().replaying && scope().routed);
     assert_eq!(HookScope::default(), HookScope::new("", 0, "", ""));
 }
 

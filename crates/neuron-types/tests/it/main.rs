@@ -9,6 +9,7 @@ mod error_record;
 mod hook;
 mod layer;
 mod loop_error;
+mod main_error;
 mod message;
 mod money_budget;
 mod permission;
