@@ -61,7 +61,9 @@ mod stream;
 
 mod arguments_schema;
 mod command;
+mod corrected_arguments;
 mod deferred_call;
+mod long_integers;
 mod output_schema;
 mod output_text;
 mod permission;

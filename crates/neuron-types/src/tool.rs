@@ -502,11 +502,16 @@ impl ToolCall {
 
     /// Parses the JSON text of arguments. An empty text becomes an empty object. Invalid JSON becomes the form that
     /// [`invalid_json`](Self::invalid_json) describes.
+    ///
+    /// An integer that does not fit into 64 bits becomes a text with its digits, because a floating-point number would be
+    /// another value. A tool with an integer argument then rejects it and names the digits, and a tool can accept the text.
     #[must_use]
     pub fn parse_input(text: &str) -> Value {
         if text.trim().is_empty() {
             return Value::Object(serde_json::Map::new());
         }
+        let quoted = long_integers::quoted(text);
+        let text = quoted.as_deref().unwrap_or(text);
         serde_json::from_str(text).unwrap_or_else(|_| Self::invalid_json_input(text))
     }
 

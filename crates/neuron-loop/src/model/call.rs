@@ -78,7 +78,10 @@ pub(crate) async fn call_model<'a>(
     let answer = ModelNext::new(layers, &link, sink).run(call).await;
     // FAULT a call that failed counts as a turn: add `if answer.is_err() { lock(&tally).count_answer(); }`
     // What the outermost layer returns is a turn, also if the model did not respond with it.
-    let answer = answer.and_then(|response| {
+    let answer = answer.and_then(|mut response| {
+        // FAULT the arguments of a layer's call are not corrected: without the line
+        //     (arguments::call_of_a_layer_is_corrected)
+        env.correct(&mut response.message);
         // FAULT a layer may return what breaks the history: without the line
         //     (layer_answers::malformed_response_of_a_layer_is_an_error)
         transcript::check_answer(&response.message)?;

@@ -278,7 +278,8 @@ impl<'a, 'l> Link<'a, 'l> {
                 None => self.hooks.env.parts.model.complete_ref_dyn(request).await?,
             })
         };
-        let response = or_cancelled(self.hooks.env.token, work).await?;
+        let mut response = or_cancelled(self.hooks.env.token, work).await?;
+        self.hooks.env.correct(&mut response.message);
         // Set before the hooks run, because the provider charges for these tokens even if a hook ends the run.
         // FAULT the usage of an answer that a hook rejects is lost: without the line
         received.usage.clone_from(&response.usage);
@@ -331,13 +332,19 @@ impl<'a, 'l> Link<'a, 'l> {
                 heard = Some(if source.is_provider() { Ok(hooked?) } else { hooked });
             }
             match progress {
-                Progress::Done(response) => {
+                Progress::Done(mut response) => {
                     heard.transpose()?;
+                    self.hooks.env.correct(&mut response.message);
                     return Ok(*response);
                 }
                 // FAULT an engine's answer is shown although a hook ended the run: without `if !matches!(heard,
                 //     Some(Err(_)))`
-                Progress::Event(Some(delta)) if !matches!(heard, Some(Err(_))) => {
+                Progress::Event(Some(mut delta)) if !matches!(heard, Some(Err(_))) => {
+                    // FAULT an early call has other arguments than the later one: without the statement
+                    //     (arguments::early_call_has_the_corrected_arguments)
+                    if let StreamEvent::ToolUse { name, input, .. } = &mut delta {
+                        self.hooks.env.correct_input(name, input);
+                    }
                     // FAULT a cancelled stream shows one part more: without the line
                     //     (first_chunk::cancel_stops_the_engine_and_not_the_hook)
                     check(token)?;

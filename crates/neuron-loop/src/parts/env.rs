@@ -9,10 +9,11 @@ use std::task::Poll;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, CALL_TOOL, Extensions, LoopConfig, LoopError, ProviderInfo, RequestRef, Reservation,
-    ResumedApproval, RunTools, SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition, ToolDyn,
-    ToolError, ToolUseRef, UsageMeter, is_search_tool,
+    Budget, CALL_TOOL, ContentBlock, Extensions, LoopConfig, LoopError, Message, ProviderInfo,
+    RequestRef, Reservation, ResumedApproval, RunTools, SEARCH_TOOLS, TokenUsage, ToolContext,
+    ToolDefinition, ToolDyn, ToolError, ToolUseRef, UsageMeter, is_search_tool,
 };
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{EnclosingRun, Frame, Parts, Reader, depth_in};
@@ -186,6 +187,40 @@ impl<'a> Env<'a> {
     pub(crate) fn run_tools(&self) -> RunTools<'_> {
         let deferred = self.parts.definition.derived().deferred.as_deref();
         RunTools::new(self.frame.tools, deferred)
+    }
+
+    /// [Corrects](ToolDefinition::correct_arguments) the arguments of the calls in a response, before hooks, policies and
+    /// validators see them.
+    // FAULT arguments in a text are not read: add `return;` (arguments::text_with_an_array_is_read_before_the_policy)
+    pub(crate) fn correct(&self, answer: &mut Message) {
+        for block in &mut answer.content {
+            let block = match block {
+                ContentBlock::Raw { portable: Some(portable), .. } => portable,
+                block => block,
+            };
+            if let ContentBlock::ToolUse { name, input, .. } = block {
+                self.correct_input(name, input);
+            }
+        }
+    }
+
+    /// Corrects the arguments of a call, and of the call inside a call of [`CALL_TOOL`].
+    pub(crate) fn correct_input(&self, name: &str, input: &mut Value) {
+        let tools = &self.parts.definition.tools;
+        // The registry does not know the output tool.
+        let offered = || self.frame.tools.iter().find(|tool| tool.name == name);
+        if let Some(definition) = tools.definition(name).or_else(offered) {
+            definition.correct_arguments(input);
+        }
+        if name == CALL_TOOL
+            && tools.defers_tools()
+            && let Value::Object(fields) = input
+            && let Some(target) = fields.get("name").and_then(Value::as_str)
+            && let Some(definition) = tools.definition(target)
+            && let Some(arguments) = fields.get_mut("arguments")
+        {
+            definition.correct_arguments(arguments);
+        }
     }
 
     /// Returns the tools that a response can call. `hidden` has the names that its request did not offer.

@@ -3,6 +3,7 @@
 mod agent;
 mod approval;
 mod approval_signal;
+mod arguments;
 mod budget;
 mod cancel_after_turn;
 mod cancellation;
