@@ -45,6 +45,9 @@ impl McpClient {
 
     /// Lists all tools. Returns an empty list if the server declares no tools and does not know the method.
     ///
+    /// The list ends with a warning in the log if the server repeats a cursor, or sends an empty cursor before MCP
+    /// 2026-07-28. The items that were read until then are returned.
+    ///
     /// # Errors
     ///
     /// Returns the same errors as [`list_tools`](Self::list_tools), and [`McpError::Other`] with
@@ -207,9 +210,15 @@ impl McpClient {
             let page = read(answer)?;
             items.extend(page.items);
             let Some(following) = page.next_cursor else { return Ok(items) };
-            if !seen.insert(following.clone()) {
-                let why = "a page of the server's list leads back to an earlier one";
-                return Err(McpError::Other(format!("{}: {why}", request.method()).into()));
+            // Servers with these mistakes are common. What they sent so far is the list.
+            let mistake = match following.is_empty() && self.version().has_handshake() {
+                true => Some("empty"),
+                false => (!seen.insert(following.clone())).then_some("repeated"),
+            };
+            if let Some(cursor) = mistake {
+                let method = request.method();
+                tracing::warn!(target: "neuron_mcp", method, cursor, "ended the server's list at an invalid cursor");
+                return Ok(items);
             }
             if seen.len() >= MOST_PAGES {
                 return Err(exceeds(MOST_PAGES, "pages", None));

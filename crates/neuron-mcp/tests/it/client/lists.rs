@@ -5,7 +5,7 @@ use std::time::Duration;
 use neuron_mcp::{McpClient, McpError, McpTimeout};
 use serde_json::{Value, json};
 
-use super::{connected, connected_to};
+use super::{connected, connected_to, connected_to_modern};
 use crate::script::Script;
 
 /// Serves a list in `pages` pages. Returns the cursors that the client sent.
@@ -86,13 +86,38 @@ async fn empty_list_has_no_items() {
 }
 
 #[tokio::test]
-async fn repeated_cursor_is_an_error() {
+async fn repeated_cursor_ends_the_list() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let serving = serve_pages(&mut server, "tools/list", 3, |number| {
         (tool(number), Some(["a", "b", "a"][number].to_owned()))
     });
     let (tools, _) = tokio::join!(client.list_all_tools(), serving);
-    assert!(matches!(tools.unwrap_err(), McpError::Other(_)));
+    let names: Vec<_> = tools.unwrap().into_iter().map(|tool| tool.name).collect();
+    assert_eq!(names, ["tool-0", "tool-1", "tool-2"]);
+}
+
+/// Until 2025-11-25, several servers send an empty cursor at the end of a list. Since 2026-07-28, it is a cursor like
+/// any other.
+#[tokio::test]
+async fn empty_cursor_ends_the_list_before_2026_07_28() {
+    let empty = |number: usize| (tool(number), (number == 0).then(String::new));
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let serving = serve_pages(&mut server, "tools/list", 1, empty);
+    let (tools, _) = tokio::join!(client.list_all_tools(), serving);
+    assert_eq!(tools.unwrap().len(), 1);
+
+    let capabilities = json!({ "tools": {} });
+    let (client, mut server) = connected_to_modern(McpClient::builder(), capabilities).await;
+    let serving = serve_pages(&mut server, "tools/list", 2, |number| {
+        let (mut page, next) = empty(number);
+        // Required since 2026-07-28.
+        page["resultType"] = "complete".into();
+        page["ttlMs"] = 0.into();
+        page["cacheScope"] = "private".into();
+        (page, next)
+    });
+    let (tools, cursors) = tokio::join!(client.list_all_tools(), serving);
+    assert_eq!((tools.unwrap().len(), &cursors[1]), (2, &json!("")));
 }
 
 #[tokio::test]
