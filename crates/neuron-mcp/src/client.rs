@@ -13,6 +13,7 @@ mod line_transport;
 mod link;
 mod listen;
 mod lists;
+mod negotiation;
 #[cfg(feature = "oauth")]
 pub(crate) mod oauth;
 mod program;

@@ -14,7 +14,8 @@ use rmcp::transport::Transport;
 
 use super::callbacks::Callbacks;
 use super::listen::Listener;
-use super::settings::{Settings, Shared};
+use super::negotiation::Negotiation;
+use super::settings::Shared;
 use super::stdio::ExitReport;
 use super::task::Task;
 use super::watch::{Watch, Watched};
@@ -163,13 +164,6 @@ async fn negotiate<C: Connector>(
     Ok(connection)
 }
 
-/// Returns the maximum wait for the response to `server/discover`. A server that does not respond in time is treated as
-/// an older server that does not know the method. The wait is a third of the connect timeout, so that time remains for a
-/// second attempt without this method.
-pub(super) fn patience(settings: &Settings) -> Duration {
-    settings.connect_timeout / 3
-}
-
 type Service = RunningService<RoleClient, Callbacks>;
 
 /// Opens a connection and negotiates the version. `mode` tells the SDK to use `server/discover`, `initialize` or both.
@@ -191,7 +185,7 @@ async fn serve<C: Connector>(
         watch: Arc::clone(&watch),
         propagation: shared.settings.propagation.clone(),
     };
-    let transport = Watched::new(opened.transport, watch, patience(&shared.settings));
+    let transport = Watched::new(opened.transport, watch, Negotiation::new(&shared.settings));
     // Detached from the current span, because the SDK keeps the current span until the connection ends.
     let serving = Task::detached(serve_client_with_lifecycle(callbacks, transport, mode));
     match serving.result().await {

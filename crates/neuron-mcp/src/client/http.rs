@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::session_client::SessionHttpClient;
 use super::authorization::Authorization;
-use super::connection::{Connector, Opened, patience};
+use super::connection::{Connector, Opened};
+use super::negotiation::patience;
 #[cfg(feature = "oauth")]
 use super::oauth::{OAuth, OAuthConfig};
 use super::settings::Settings;

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::legacy::Legacy;
 use crate::causes::with_causes;
 use crate::client::authorization::Authorization;
-use crate::client::watch::no_answer;
+use crate::client::negotiation::no_answer;
 use crate::route::SessionSlot;
 use crate::wire;
 
