@@ -16,6 +16,7 @@ mod lists;
 mod negotiation;
 #[cfg(feature = "oauth")]
 pub(crate) mod oauth;
+pub(crate) mod page_url;
 mod program;
 mod request;
 mod request_error;

@@ -6,9 +6,11 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
+use crate::client::page_url::page_url;
 use crate::{ElicitationRequest, ElicitationResponse};
 
-/// Converts an elicitation request that a server sent. Returns an error if the mode of the elicitation is unknown.
+/// Converts an elicitation request that a server sent. Returns an error if the mode of the elicitation is unknown, or if
+/// the URL of a page is not allowed.
 pub(crate) fn request_from_sdk(sent: ElicitRequestParams) -> Result<ElicitationRequest, McpError> {
     Ok(match sent {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
@@ -17,6 +19,7 @@ pub(crate) fn request_from_sdk(sent: ElicitRequestParams) -> Result<ElicitationR
             ElicitationRequest::Form { message, schema }
         }
         ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. } => {
+            let url = page_url(&url).map_err(|reason| McpError::Other(reason.into()))?;
             ElicitationRequest::Url { message, url, id: elicitation_id }
         }
         _ => return Err(McpError::Other("unknown mode of elicitation".into())),

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::peer_info;
 use crate::causes::with_causes;
 use crate::client::http::proxy;
+use crate::text::shortened;
 use crate::{McpLimitExceeded, McpRequestError, McpVersion};
 
 /// Converts the error of a request to a server. The error text contains `method`, the method of the request.
@@ -277,12 +278,12 @@ fn transport_text(error: &DynamicTransportError) -> String {
             None => FORBIDDEN.to_owned(),
         },
         Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
-            refusal_in(text).map_or_else(|| text.chars().take(500).collect(), str::to_owned)
+            refusal_in(text).map_or_else(|| shortened(text), str::to_owned)
         }
         Some(StreamableHttpError::SessionExpired) => {
             "the server has forgotten the session (HTTP 404)".to_owned()
         }
-        _ => with_causes(error),
+        _ => shortened(&with_causes(error)),
     }
 }
 
