@@ -49,6 +49,7 @@ pub use self::request_error::{
     McpCancelled, McpLimitExceeded, McpNotSubscribed, McpRequestError, McpTimeout,
 };
 use self::settings::Shared;
+use crate::text::cleaned;
 use crate::wire;
 use crate::{
     CompletionQuery, HttpConfig, LogLevel, McpCompletion, McpImplementation, McpPromptResult,
@@ -576,7 +577,7 @@ impl McpClient {
     /// Returns the server's instructions for the model. Returns `None` if the server has none.
     #[must_use]
     pub fn instructions(&self) -> Option<String> {
-        self.current().server.instructions.clone()
+        self.current().server.instructions.clone().map(cleaned)
     }
 
     /// Returns the SDK's handle to the current connection, for features that this client does not offer.

@@ -22,6 +22,7 @@ use super::watch::{Watch, Watched};
 use crate::McpVersion;
 use crate::erased::erased;
 use crate::route::Route;
+use crate::text::{cleaned, shortened};
 use crate::wire;
 
 /// Maximum time for closing a connection. In this time, a child process is asked to end, and then killed if necessary.
@@ -110,7 +111,7 @@ pub(super) async fn with_exit_report(
     exit_report: Option<&ExitReport>,
 ) -> McpError {
     let Some(exit_report) = exit_report else { return error };
-    let Some(words) = exit_report.describe().await else { return error };
+    let Some(words) = exit_report.describe().await.map(cleaned) else { return error };
     match error {
         McpError::Connection(text) => McpError::Connection(format!("{text}; {words}")),
         McpError::Initialization(text) => McpError::Initialization(format!("{text}; {words}")),
@@ -240,6 +241,7 @@ impl Connection {
         let version = wire::peer_info::version_from_sdk(offered)
             .filter(|version| shared.settings.versions.contains(version));
         let Some(version) = version else {
+            let offered = shortened(offered.as_str());
             return Err(McpError::Initialization(format!(
                 "{name}: the server requires protocol version {offered}, which this client does not allow"
             )));

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::request::Scope;
 use super::{McpClient, unexpected};
 use crate::json_length::json_length;
+use crate::text::{cleaned_name, shortened};
 use crate::wire;
 use crate::{
     McpLimitExceeded, McpPrompt, McpResource, McpResourceTemplate, McpTimeout, PaginatedList,
@@ -24,7 +25,8 @@ const MOST_MESSAGES_LONG: usize = 4;
 /// Converts the result of a list request to a page.
 type Read<T> = fn(ServerResult) -> Result<PaginatedList<T>, McpError>;
 
-/// List methods.
+/// List methods. Names, titles and descriptions contain no control characters, and no characters that hide or reorder
+/// text.
 impl McpClient {
     /// Lists one page of the tools. Without a cursor, lists the first page.
     ///
@@ -268,7 +270,8 @@ fn tool(value: Value) -> Option<Tool> {
     match serde_json::from_value(value) {
         Ok(tool) => Some(tool),
         Err(error) => {
-            tracing::warn!(tool = name, %error, "skipped an invalid tool of the server");
+            let (name, error) = (cleaned_name(name), shortened(&error.to_string()));
+            tracing::warn!(tool = name, error, "skipped an invalid tool of the server");
             None
         }
     }
@@ -294,7 +297,7 @@ macro_rules! list {
 }
 
 list!(ask_resources, resources -> McpResource: ListResourcesRequest,
-    ListResourcesResult.resources, wire::content::link_from_sdk);
+    ListResourcesResult.resources, wire::resource::from_sdk);
 list!(ask_templates, templates -> McpResourceTemplate: ListResourceTemplatesRequest,
     ListResourceTemplatesResult.resource_templates, wire::resource::template_from_sdk);
 list!(ask_prompts, prompts -> McpPrompt: ListPromptsRequest,

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::peer_info;
 use crate::causes::with_causes;
 use crate::client::http::proxy;
-use crate::text::shortened;
+use crate::text::{cleaned, shortened};
 use crate::{McpLimitExceeded, McpRequestError, McpVersion};
 
 /// Converts the error of a request to a server. The error text contains `method`, the method of the request.
@@ -37,7 +37,7 @@ pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
         ServiceError::TransportClosed => {
             McpError::Transport(format!("the connection was lost before {method} was answered"))
         }
-        other => McpError::Transport(format!("{method}: {other}")),
+        other => McpError::Transport(format!("{method}: {}", shortened(&other.to_string()))),
     }
 }
 
@@ -96,7 +96,7 @@ fn refused(method: &str, refusal: ErrorData) -> McpError {
     McpError::Other(Box::new(McpRequestError {
         method: method.to_owned(),
         code: refusal.code.0,
-        message: refusal.message.into_owned(),
+        message: cleaned(refusal.message.into_owned()),
         data: refusal.data,
     }))
 }
@@ -147,7 +147,10 @@ pub(crate) fn from_initialize(name: &str, error: &ClientInitializeError) -> McpE
         ClientInitializeError::JsonRpcError(refusal) => {
             let text = match not_taken("initialize", refusal) {
                 Some(error) => error.to_string(),
-                None => format!("the server refused: {} ({})", refusal.message, refusal.code.0),
+                None => {
+                    let message = shortened(&refusal.message);
+                    format!("the server refused: {message} ({})", refusal.code.0)
+                }
             };
             McpError::Initialization(format!("{name}: {text}"))
         }
@@ -156,10 +159,10 @@ pub(crate) fn from_initialize(name: &str, error: &ClientInitializeError) -> McpE
                 server_supported.iter().map(|version| version.as_str()).collect();
             McpError::Initialization(format!(
                 "{name}: the server supports no protocol version that this client allows, only {}",
-                versions.join(", ")
+                shortened(&versions.join(", "))
             ))
         }
-        other => McpError::Initialization(format!("{name}: {other}")),
+        other => McpError::Initialization(format!("{name}: {}", shortened(&other.to_string()))),
     }
 }
 

@@ -120,6 +120,57 @@ async fn empty_cursor_ends_the_list_before_2026_07_28() {
     assert_eq!((tools.unwrap().len(), &cursors[1]), (2, &json!("")));
 }
 
+/// These characters hide text from a person, change its order, or control a terminal.
+#[tokio::test]
+async fn hidden_characters_are_removed_from_what_a_server_names() {
+    const HIDDEN: &str = "a\u{202e}b\u{1b}\u{e0041}\nc";
+    let (name, text) = ("abc", "ab\nc");
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let named = |mut item: Value| {
+        for field in ["name", "title", "description"] {
+            item[field] = HIDDEN.into();
+        }
+        item
+    };
+    let serving = async {
+        let request = server.expect("tools/list").await;
+        let schema = json!({ "type": "object", "description": HIDDEN, "default": HIDDEN });
+        let tool = named(json!({ "inputSchema": schema, "outputSchema": schema }));
+        server.reply(&request, json!({ "tools": [tool] })).await;
+        let request = server.expect("resources/list").await;
+        let resource = named(json!({ "uri": "file:///a" }));
+        server.reply(&request, json!({ "resources": [resource] })).await;
+        let request = server.expect("resources/templates/list").await;
+        let template = named(json!({ "uriTemplate": "file:///{a}" }));
+        server.reply(&request, json!({ "resourceTemplates": [template] })).await;
+        let request = server.expect("prompts/list").await;
+        let prompt = named(json!({ "arguments": [named(json!({}))] }));
+        server.reply(&request, json!({ "prompts": [prompt] })).await;
+        let request = server.expect("ping").await;
+        server.refuse(&request, -32000, HIDDEN).await;
+    };
+    let asking = async {
+        let shown = (name, Some(name), Some(text));
+        let tool = client.list_all_tools().await.unwrap().remove(0);
+        assert_eq!((&*tool.name, tool.title.as_deref(), Some(&*tool.description)), shown);
+        let schema = json!({ "type": "object", "description": text, "default": HIDDEN });
+        assert_eq!((&tool.input_schema, &tool.output_schema), (&schema, &Some(schema.clone())));
+        let it = client.list_all_resources().await.unwrap().remove(0);
+        assert_eq!((&*it.name, it.title.as_deref(), it.description.as_deref()), shown);
+        let it = client.list_all_resource_templates().await.unwrap().remove(0);
+        assert_eq!((&*it.name, it.title.as_deref(), it.description.as_deref()), shown);
+        let it = client.list_all_prompts().await.unwrap().remove(0);
+        assert_eq!((&*it.name, it.title.as_deref(), it.description.as_deref()), shown);
+        assert_eq!(
+            (&*it.arguments[0].name, it.arguments[0].description.as_deref()),
+            (name, Some(text))
+        );
+        let error = client.ping().await.unwrap_err().to_string();
+        assert!(error.contains("ab\nc (-32000)"), "{error:?}");
+    };
+    tokio::join!(asking, serving);
+}
+
 #[tokio::test]
 async fn endless_list_is_an_error() {
     let (client, mut server) = connected(McpClient::builder()).await;
