@@ -60,6 +60,8 @@ pub(crate) fn effect_of(tool: &str) -> ToolEffect {
 /// Returns the tools of a scenario.
 pub(crate) fn registry(kind: Kind, log: &EffectLog) -> ToolRegistry {
     let mut tools = ToolRegistry::new();
+    // The tool `read` returns more than a journal accepts.
+    tools.set_max_output_characters(usize::MAX);
     let is_there =
         |(name, _): &_| *name != SETTLE || matches!(kind, Kind::EffectKeys | Kind::TeamSettles);
     for (name, effect) in TOOLS.into_iter().filter(is_there) {

@@ -6,7 +6,6 @@ mod options;
 mod output;
 mod pins;
 mod schema;
-mod shown;
 mod toolset;
 
 use std::collections::HashSet;
@@ -35,10 +34,10 @@ pub(crate) use self::schema::cleaned as cleaned_schema;
 ///   model vendors do not allow become `_`. A name ends with a hash if it is too long, or if it would otherwise equal
 ///   another name.
 /// - **Schema of the arguments:** JSON Schema 2020-12 with `type` and `properties` at the root. The schema accepts the
-///   same arguments as the schema of the server. No referenced document is fetched.
-/// - **Title, description, schema of the result, annotations:** taken from the server. Characters that hide or reorder
-///   text are removed from the texts. Permission rules can use the annotations, but annotations are claims of the
-///   server.
+///   same arguments as the schema of the server. [`discover`](Self::discover) leaves out a tool whose schema describes
+///   no object, or refers to another document.
+/// - **Title, description, schema of the result, annotations:** taken from the server. Permission rules can use the
+///   annotations, but annotations are claims of the server.
 ///
 /// A server may change its tools after a person has reviewed them. [`McpToolPins`] detects such a change.
 ///
@@ -47,6 +46,10 @@ pub(crate) use self::schema::cleaned as cleaned_schema;
 /// A result that the server marks as an error is returned to the model ([`ToolOutput::is_error`]). Structured content
 /// is kept, and is also added as JSON text if the result has no other content. Data that is not valid base64 is
 /// replaced by a text, because model vendors reject requests that contain it.
+///
+/// The registry limits the [length of results and errors](neuron_tool::ToolRegistry::set_max_output_characters). Add
+/// `SchemaValidator` (feature `validation` of `neuron-tool`) to check structured content against the schema of the
+/// result.
 ///
 /// # Errors
 ///
@@ -125,7 +128,6 @@ impl McpToolBridge {
         shown: String,
         options: &BridgeOptions,
     ) -> Self {
-        let definition = shown::cleaned(definition);
         Self {
             client,
             effect: options.effect(definition.annotations),
@@ -212,7 +214,9 @@ async fn bridges(
             continue;
         }
         let reason = match seen.insert(definition.name.clone()) {
-            true => options.refuses(&definition, definitions.len()),
+            true => options
+                .refuses(&definition, definitions.len())
+                .or_else(|| schema::refuses(&definition)),
             false => {
                 Some("the server lists this name twice; only the first tool is used".to_owned())
             }

@@ -13,8 +13,10 @@ mod line_transport;
 mod link;
 mod listen;
 mod lists;
+mod negotiation;
 #[cfg(feature = "oauth")]
 pub(crate) mod oauth;
+pub(crate) mod page_url;
 mod program;
 mod request;
 mod request_error;
@@ -47,6 +49,7 @@ pub use self::request_error::{
     McpCancelled, McpLimitExceeded, McpNotSubscribed, McpRequestError, McpTimeout,
 };
 use self::settings::Shared;
+use crate::text::{cleaned, shortened};
 use crate::wire;
 use crate::{
     CompletionQuery, HttpConfig, LogLevel, McpCompletion, McpImplementation, McpPromptResult,
@@ -317,9 +320,7 @@ impl McpClient {
 
 /// Creates the error for the result of a tool that cannot be read. The model must not think that the tool did not run.
 fn unreadable(name: &str, result: &Value) -> McpError {
-    /// Maximum number of characters of the result in the text.
-    const SHOWN: usize = 500;
-    let shown: String = result.to_string().chars().take(SHOWN).collect();
+    let shown = shortened(&result.to_string());
     McpError::ToolCall(format!(
         "the tool `{name}` ran, but the server's result cannot be read: {shown}"
     ))
@@ -597,7 +598,7 @@ impl McpClient {
     /// Returns the server's instructions for the model. Returns `None` if the server has none.
     #[must_use]
     pub fn instructions(&self) -> Option<String> {
-        self.current().server.instructions.clone()
+        self.current().server.instructions.clone().map(cleaned)
     }
 
     /// Returns the SDK's handle to the current connection, for features that this client does not offer.

@@ -23,7 +23,7 @@ pub enum ElicitationRequest {
     Url {
         /// The text for the user, such as the reason.
         message: String,
-        /// URL of the page.
+        /// URL of the page, which is `https`, or `http` on this machine. The client refuses any other URL.
         url: String,
         /// Id of the elicitation, which the server chose. [`ElicitationHandler::completed`] receives the same id.
         id: String,

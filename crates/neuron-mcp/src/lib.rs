@@ -231,6 +231,7 @@ mod route;
 mod sampling;
 mod server;
 mod span;
+mod text;
 mod wire;
 
 pub use bridge::{

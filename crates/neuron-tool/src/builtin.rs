@@ -3,7 +3,7 @@
 //! | middleware | effect |
 //! |---|---|
 //! | [`PermissionChecker`] | checks each call with a policy |
-//! | [`OutputFormatter`] | truncates long outputs |
+//! | [`OutputFormatter`] | truncates long outputs and errors |
 //! | [`SecretRedactor`] | redacts secrets in the results of tools |
 //! | [`OutputSpiller`] | stores long outputs, which the model reads in pieces with an [`OutputReader`] |
 //! | [`ToolCache`] | returns the cached output for a repeated call |
@@ -13,7 +13,7 @@
 //! | [`RetryLimit`] | ends a run with [`ToolErrorPolicy::EndRun`] after too many consecutive invalid calls |
 //! | [`ArgumentLimits`] | rejects arguments that are nested too deeply or too large |
 //! | [`RetryInvalidInput`] | lets the model correct invalid arguments in a run with [`ToolErrorPolicy::EndRun`] |
-//! | `SchemaValidator` | validates arguments against the tools' schemas |
+//! | `SchemaValidator` | validates arguments and structured results against the tools' schemas |
 //! | `StructuredOutputValidator` | validates arguments against one schema, and lets the model retry |
 //! | `RetryLimitedValidator` | like `StructuredOutputValidator`, with a limit on retries |
 //!

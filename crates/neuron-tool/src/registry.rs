@@ -14,6 +14,7 @@ use neuron_types::{
 };
 use serde_json::Value;
 
+use crate::builtin::OutputFormatter;
 use crate::merged::{self, Merged};
 use crate::middleware::{Nested, ToolMiddleware};
 use crate::tool_search::ToolSearch;
@@ -67,7 +68,12 @@ pub struct ToolRegistry {
     sandbox: Option<BoxedSandbox>,
     /// Settings of the deferred tools. `None` if all tools are visible.
     search: Option<ToolSearch>,
+    /// Maximum number of characters of an output or an error. `None` for [`MAX_OUTPUT_CHARACTERS`].
+    max_output_characters: Option<usize>,
 }
+
+/// Default maximum number of characters of an output or an error, some 50,000 tokens of English text.
+const MAX_OUTPUT_CHARACTERS: usize = 200_000;
 
 /// A registered tool with its definition.
 #[derive(Clone)]
@@ -465,6 +471,35 @@ impl ToolRegistry {
     /// Removes the sandbox and returns it. Returns `None` if there was no sandbox. Later calls run in this process.
     pub fn remove_sandbox(&mut self) -> Option<BoxedSandbox> {
         self.sandbox.take()
+    }
+
+    /// Sets the maximum number of characters of an output or an error of any tool. Default: 200,000. Longer texts are
+    /// truncated with a notice, as by an [`OutputFormatter`] around all middleware. `usize::MAX` removes the limit.
+    ///
+    /// The limit belongs to the registry that is called, so it also applies to tools that are
+    /// [merged](Self::merge) from another registry. The limit of the other registry no longer applies.
+    pub fn set_max_output_characters(&mut self, characters: usize) -> &mut Self {
+        self.max_output_characters = Some(characters);
+        self
+    }
+
+    /// Returns the maximum number of characters of an output or an error. Returns `None` if the maximum was not set.
+    #[must_use]
+    pub fn max_output_characters(&self) -> Option<usize> {
+        self.max_output_characters
+    }
+
+    /// Truncates the result of a call of the tool `name`. The results of the search for deferred tools stay whole.
+    fn limited(
+        &self,
+        name: &str,
+        result: Result<ToolOutput, ToolError>,
+    ) -> Result<ToolOutput, ToolError> {
+        if self.tools.get(name).is_some_and(|tool| tool.is_own) {
+            return result;
+        }
+        let most = self.max_output_characters.unwrap_or(MAX_OUTPUT_CHARACTERS);
+        OutputFormatter::new(most).limit(result)
     }
 
     /// Checks that calls of each tool can run.

@@ -510,7 +510,7 @@ impl ToolCall {
         if text.trim().is_empty() {
             return Value::Object(serde_json::Map::new());
         }
-        let quoted = long_integers::quoted(text);
+        let quoted = crate::long_integers::quoted(text);
         let text = quoted.as_deref().unwrap_or(text);
         serde_json::from_str(text).unwrap_or_else(|_| Self::invalid_json_input(text))
     }

@@ -198,6 +198,8 @@ impl ToolDyn for Effectful {
 /// of that agent.
 pub(crate) fn tools(effects: &Effects, helper: &str) -> Arc<ToolRegistry> {
     let mut tools = ToolRegistry::new();
+    // The tool `huge` returns more than a journal accepts.
+    tools.set_max_output_characters(usize::MAX);
     for (name, effect) in [
         ("once", ToolEffect::AtMostOnce),
         ("again", ToolEffect::Idempotent),

@@ -74,10 +74,10 @@ impl McpToolPins {
     /// call that `inner` denies stays denied.
     ///
     /// A tool has changed if its definition differs from its pin, the stored fingerprint. A tool without a pin does not
-    /// count as changed.
+    /// count as changed, see [`McpPinnedPolicy::ask_without_pin`].
     #[must_use]
     pub fn policy<P: PermissionPolicy>(self, inner: P) -> McpPinnedPolicy<P> {
-        McpPinnedPolicy { pins: self, inner }
+        McpPinnedPolicy { pins: self, inner, asks_without_pin: false }
     }
 }
 
@@ -86,11 +86,44 @@ impl McpToolPins {
 pub struct McpPinnedPolicy<P> {
     pins: McpToolPins,
     inner: P,
+    asks_without_pin: bool,
+}
+
+impl<P> McpPinnedPolicy<P> {
+    /// Also requires approval for calls of tools without a pin, such as a tool that the server added after the review.
+    /// Pin the tools of your own too.
+    #[must_use]
+    pub fn ask_without_pin(mut self) -> Self {
+        self.asks_without_pin = true;
+        self
+    }
+
+    /// Returns the question for the approval of a call. Returns `None` if the pins require no approval.
+    fn question(&self, tool: &str, definition: Option<&ToolDefinition>) -> Option<String> {
+        match self.pins.0.contains_key(tool) {
+            true => definition.is_some_and(|now| self.pins.has_changed(now)).then(|| {
+                format!("The server has changed the tool `{tool}` since it was approved.")
+            }),
+            false => self
+                .asks_without_pin
+                .then(|| format!("The tool `{tool}` has not been approved yet.")),
+        }
+    }
+
+    /// Returns the decision with the question in place of an approval. A denial is kept.
+    fn asked(question: Option<String>, decision: PermissionDecision) -> PermissionDecision {
+        match (question, decision) {
+            (Some(question), PermissionDecision::Allow | PermissionDecision::Ask(_)) => {
+                PermissionDecision::Ask(question)
+            }
+            (_, decision) => decision,
+        }
+    }
 }
 
 impl<P: PermissionPolicy> PermissionPolicy for McpPinnedPolicy<P> {
     fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision {
-        self.inner.check(tool_name, input)
+        Self::asked(self.question(tool_name, None), self.inner.check(tool_name, input))
     }
 
     fn check_call(
@@ -98,18 +131,8 @@ impl<P: PermissionPolicy> PermissionPolicy for McpPinnedPolicy<P> {
         call: &ToolCall,
         definition: Option<&ToolDefinition>,
     ) -> PermissionDecision {
-        let decision = self.inner.check_call(call, definition);
-        let is_pinned = self.pins.0.contains_key(&call.name);
-        let has_changed = is_pinned && definition.is_some_and(|now| self.pins.has_changed(now));
-        match decision {
-            PermissionDecision::Allow | PermissionDecision::Ask(_) if has_changed => {
-                PermissionDecision::Ask(format!(
-                    "The server has changed the tool `{}` since it was approved.",
-                    call.name
-                ))
-            }
-            decision => decision,
-        }
+        let question = self.question(&call.name, definition);
+        Self::asked(question, self.inner.check_call(call, definition))
     }
 }
 
@@ -190,5 +213,28 @@ mod tests {
         assert_eq!(decide(&deny, &changed), deny);
         let asked = decide(&allow, &changed);
         assert!(matches!(&asked, PermissionDecision::Ask(text) if text.contains("`pay`")));
+    }
+
+    #[test]
+    fn tool_without_a_pin_requires_approval_if_wanted() {
+        let mut pins = McpToolPins::default();
+        pins.pin(&definition());
+        let other = ToolDefinition { name: "look".into(), ..definition() };
+        let (allow, deny) = (PermissionDecision::Allow, PermissionDecision::Deny("no".into()));
+        let decide = |inner: &PermissionDecision, now: &ToolDefinition| {
+            let call = ToolCall { id: "1".into(), name: now.name.clone(), input: json!({}) };
+            let policy = pins.clone().policy(Always(inner.clone())).ask_without_pin();
+            let decisions = [
+                policy.check_call(&call, Some(now)),
+                policy.check_call(&call, None),
+                policy.check(&call.name, &call.input),
+            ];
+            assert!(decisions.iter().all(|decision| *decision == decisions[0]), "{decisions:?}");
+            decisions[0].clone()
+        };
+        assert_eq!(decide(&allow, &definition()), allow);
+        assert_eq!(decide(&deny, &other), deny);
+        let asked = decide(&allow, &other);
+        assert!(matches!(&asked, PermissionDecision::Ask(text) if text.contains("`look`")));
     }
 }

@@ -5,11 +5,25 @@
 //! also send schemas of older drafts, boolean schemas, or no schema.
 //!
 //! The converted schema accepts the same arguments. The only exception is draft 04, where 1.0 is not an integer.
-//! Nothing is fetched, so a `$ref` to another document is kept.
+//! Nothing is fetched, so [`refuses`] leaves out a tool with a `$ref` to another document.
 
+use neuron_types::ToolDefinition;
 use serde_json::{Map, Value, json};
 
 type Object = Map<String, Value>;
+
+/// Returns the reason why model vendors would reject the schemas of a tool of a server. Returns `None` if the tool can be
+/// used.
+pub(super) fn refuses(definition: &ToolDefinition) -> Option<String> {
+    let schemas = [Some(&definition.input_schema), definition.output_schema.as_ref()];
+    if schemas.into_iter().flatten().any(|schema| anywhere_in(schema, &mut refers_elsewhere)) {
+        return Some("its schema refers to another document, which is not fetched".to_owned());
+    }
+    let input_schema = cleaned(&definition.input_schema);
+    let shown = ToolDefinition { input_schema, ..definition.clone() };
+    let is_refused = shown.arguments_schema().is_err();
+    is_refused.then(|| "its input schema describes no object".to_owned())
+}
 
 /// Converts the JSON Schema of a tool's arguments into a form that all model vendors accept.
 pub(crate) fn cleaned(schema: &Value) -> Value {

@@ -236,8 +236,8 @@ pub struct McpToolChanges {
     pub replaced: Vec<String>,
     /// Names of removed tools, in their earlier order.
     pub removed: Vec<String>,
-    /// Tools that are skipped because they exceed a limit of the [options](BridgeOptions), or because their name is
-    /// listed twice.
+    /// Tools that are skipped because they exceed a limit of the [options](BridgeOptions), because their name is listed
+    /// twice, or because model vendors would reject their schema.
     pub left_out: Vec<McpLeftOut>,
 }
 

@@ -83,8 +83,9 @@ impl McpClientBuilder {
     }
 
     /// Sets the maximum time to connect, from the start of the server's program to the end of the handshake. Default:
-    /// 30 seconds. A server that does not answer within a third of this time is taken for one that knows only the older
-    /// handshake.
+    /// 30 seconds. If a server does not respond within a third of this time, at most 10 seconds, the client also offers the
+    /// older handshake, and still accepts the late response. Set a longer time for a program that is downloaded at its
+    /// first start, for example by `npx` or `uvx`.
     ///
     /// After the handshake, the client sends the log level and the subscriptions to the server, and waits up to 5
     /// seconds for the confirmation. The client is usable even if the server does not confirm in this time.

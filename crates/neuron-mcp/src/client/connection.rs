@@ -14,13 +14,15 @@ use rmcp::transport::Transport;
 
 use super::callbacks::Callbacks;
 use super::listen::Listener;
-use super::settings::{Settings, Shared};
+use super::negotiation::Negotiation;
+use super::settings::Shared;
 use super::stdio::ExitReport;
 use super::task::Task;
 use super::watch::{Watch, Watched};
 use crate::McpVersion;
 use crate::erased::erased;
 use crate::route::Route;
+use crate::text::{cleaned, shortened};
 use crate::wire;
 
 /// Maximum time for closing a connection. In this time, a child process is asked to end, and then killed if necessary.
@@ -109,7 +111,7 @@ pub(super) async fn with_exit_report(
     exit_report: Option<&ExitReport>,
 ) -> McpError {
     let Some(exit_report) = exit_report else { return error };
-    let Some(words) = exit_report.describe().await else { return error };
+    let Some(words) = exit_report.describe().await.map(cleaned) else { return error };
     match error {
         McpError::Connection(text) => McpError::Connection(format!("{text}; {words}")),
         McpError::Initialization(text) => McpError::Initialization(format!("{text}; {words}")),
@@ -163,13 +165,6 @@ async fn negotiate<C: Connector>(
     Ok(connection)
 }
 
-/// Returns the maximum wait for the response to `server/discover`. A server that does not respond in time is treated as
-/// an older server that does not know the method. The wait is a third of the connect timeout, so that time remains for a
-/// second attempt without this method.
-pub(super) fn patience(settings: &Settings) -> Duration {
-    settings.connect_timeout / 3
-}
-
 type Service = RunningService<RoleClient, Callbacks>;
 
 /// Opens a connection and negotiates the version. `mode` tells the SDK to use `server/discover`, `initialize` or both.
@@ -191,7 +186,7 @@ async fn serve<C: Connector>(
         watch: Arc::clone(&watch),
         propagation: shared.settings.propagation.clone(),
     };
-    let transport = Watched::new(opened.transport, watch, patience(&shared.settings));
+    let transport = Watched::new(opened.transport, watch, Negotiation::new(&shared.settings));
     // Detached from the current span, because the SDK keeps the current span until the connection ends.
     let serving = Task::detached(serve_client_with_lifecycle(callbacks, transport, mode));
     match serving.result().await {
@@ -246,6 +241,7 @@ impl Connection {
         let version = wire::peer_info::version_from_sdk(offered)
             .filter(|version| shared.settings.versions.contains(version));
         let Some(version) = version else {
+            let offered = shortened(offered.as_str());
             return Err(McpError::Initialization(format!(
                 "{name}: the server requires protocol version {offered}, which this client does not allow"
             )));

@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::session_client::SessionHttpClient;
 use super::authorization::Authorization;
-use super::connection::{Connector, Opened, patience};
+use super::connection::{Connector, Opened};
+use super::negotiation::patience;
 #[cfg(feature = "oauth")]
 use super::oauth::{OAuth, OAuthConfig};
 use super::settings::Settings;
@@ -291,7 +292,7 @@ fn tls_config(trust: Trust) -> Result<rustls::ClientConfig, rustls::Error> {
 }
 
 /// Returns `true` if the host of a URL is `localhost` or a loopback address, so the URL names this machine.
-fn is_loopback(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::request::Scope;
 use super::{McpClient, unexpected};
 use crate::json_length::json_length;
+use crate::text::cleaned_name;
 use crate::wire;
 use crate::{
     McpLimitExceeded, McpPrompt, McpResource, McpResourceTemplate, McpTimeout, PaginatedList,
@@ -25,7 +26,8 @@ const MOST_MESSAGES_LONG: usize = 4;
 /// Converts the result of a list request to a page.
 type Read<T> = fn(ServerResult) -> Result<PaginatedList<T>, McpError>;
 
-/// List methods.
+/// List methods. Names, titles and descriptions contain no control characters, and no characters that hide or reorder
+/// text.
 impl McpClient {
     /// Lists one page of the tools. Without a cursor, lists the first page.
     ///
@@ -45,6 +47,9 @@ impl McpClient {
     }
 
     /// Lists all tools. Returns an empty list if the server declares no tools and does not know the method.
+    ///
+    /// The list ends with a warning in the log if the server repeats a cursor, or sends an empty cursor before MCP
+    /// 2026-07-28. The items that were read until then are returned.
     ///
     /// # Errors
     ///
@@ -208,9 +213,15 @@ impl McpClient {
             let page = read(answer)?;
             items.extend(page.items);
             let Some(following) = page.next_cursor else { return Ok(items) };
-            if !seen.insert(following.clone()) {
-                let why = "a page of the server's list leads back to an earlier one";
-                return Err(McpError::Other(format!("{}: {why}", request.method()).into()));
+            // Servers with these mistakes are common. What they sent so far is the list.
+            let mistake = match following.is_empty() && self.version().has_handshake() {
+                true => Some("empty"),
+                false => (!seen.insert(following.clone())).then_some("repeated"),
+            };
+            if let Some(cursor) = mistake {
+                let method = request.method();
+                tracing::warn!(target: "neuron_mcp", method, cursor, "ended the server's list at an invalid cursor");
+                return Ok(items);
             }
             if seen.len() >= MOST_PAGES {
                 return Err(exceeds(MOST_PAGES, "pages", None));
@@ -241,6 +252,7 @@ fn list_from_json<T: DeserializeOwned>(
         let read = wire::content::parsed(item);
         if read.is_none() {
             let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
+            let name = cleaned_name(name.to_owned());
             tracing::warn!(list = key, name, "skipped an invalid item of the server's list");
         }
         read
@@ -275,7 +287,7 @@ macro_rules! list {
 list!(ask_tools, tools -> ToolDefinition: ListToolsRequest,
     ListToolsResult.tools, "tools", wire::tool::definition_from_sdk);
 list!(ask_resources, resources -> McpResource: ListResourcesRequest,
-    ListResourcesResult.resources, "resources", wire::content::link_from_sdk);
+    ListResourcesResult.resources, "resources", wire::resource::from_sdk);
 list!(ask_templates, templates -> McpResourceTemplate: ListResourceTemplatesRequest,
     ListResourceTemplatesResult.resource_templates, "resourceTemplates", wire::resource::template_from_sdk);
 list!(ask_prompts, prompts -> McpPrompt: ListPromptsRequest,

@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use futures_util::future::Either;
 use neuron_types::{McpError, ProgressReporter};
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta,
-    JsonRpcMessage, ProgressNotificationParam, ProgressToken, RequestId, ServerJsonRpcMessage,
-    ServerNotification,
+    ClientJsonRpcMessage, GetExtensions, GetMeta, JsonRpcMessage, ProgressNotificationParam,
+    ProgressToken, RequestId, ServerJsonRpcMessage, ServerNotification,
 };
 use rmcp::service::{RoleClient, ServiceError};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::events::{EventSender, McpEvent};
 use super::handlers::{Handlers, survive};
+use super::negotiation::Negotiation;
 use super::request_error::McpTimeout;
 use crate::route::Route;
 use crate::wire;
@@ -250,57 +250,40 @@ impl Progress {
 pub(super) struct Watched<T> {
     transport: T,
     watch: Arc<Watch>,
-    /// Maximum wait for the response to `server/discover`.
-    patience: Duration,
-    /// The id of the pending `server/discover` request, and its deadline.
-    discovery: Option<(RequestId, Instant)>,
-    /// The id of a `server/discover` request that timed out or was replaced by `initialize`. A late response to it is
-    /// dropped.
-    given_up: Option<RequestId>,
+    negotiation: Negotiation,
 }
 
 impl<T> Watched<T> {
-    pub(super) fn new(transport: T, watch: Arc<Watch>, patience: Duration) -> Self {
-        Self { transport, watch, patience, discovery: None, given_up: None }
+    pub(super) fn new(transport: T, watch: Arc<Watch>, negotiation: Negotiation) -> Self {
+        Self { transport, watch, negotiation }
     }
 
-    /// Registers the [`Progress`] of a request that is about to be sent. For `server/discover`, also records the
-    /// deadline of the response.
-    fn note_sent(&mut self, message: &mut ClientJsonRpcMessage) {
-        let JsonRpcMessage::Request(request) = message else { return };
-        if let Some(progress) = request.request.extensions_mut().remove::<Arc<Progress>>()
+    /// Registers the [`Progress`] of a request that is about to be sent. Returns `false` if the message must not be
+    /// sent.
+    fn note_sent(&mut self, message: &mut ClientJsonRpcMessage) -> bool {
+        if let JsonRpcMessage::Request(request) = message
+            && let Some(progress) = request.request.extensions_mut().remove::<Arc<Progress>>()
             && let Some(token) = request.request.get_meta().get_progress_token()
         {
             self.watch.await_progress(request.id.clone(), token, &progress);
         }
-        match &request.request {
-            ClientRequest::DiscoverRequest(_) if !self.watch.settled.load(Ordering::Acquire) => {
-                let until = Instant::now().checked_add(self.patience);
-                self.discovery = until.map(|until| (request.id.clone(), until));
-            }
-            ClientRequest::InitializeRequest(_) => {
-                self.given_up = self.discovery.take().map(|(id, _)| id).or(self.given_up.take());
-            }
-            _ => {}
-        }
+        self.watch.settled.load(Ordering::Acquire) || self.negotiation.sent(message)
     }
 
-    /// Updates the state for a message that the server sent. Returns `true` if the SDK must handle the message too.
-    fn is_wanted(&mut self, message: &ServerJsonRpcMessage) -> bool {
-        let answered = match message {
+    /// Updates the state for a message that the server sent. Returns the message that the SDK must handle, if any.
+    fn note_received(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+        let answered = match &message {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Notification(notification) => {
-                return self.watch.notice(&notification.notification);
+                return self.watch.notice(&notification.notification).then_some(message);
             }
             JsonRpcMessage::Request(_) => None,
         };
-        let Some(id) = answered else { return true };
-        if self.discovery.as_ref().is_some_and(|(asked, _)| asked == id) {
-            self.discovery = None;
+        if let Some(id) = answered {
+            self.watch.answered(id);
         }
-        self.watch.answered(id);
-        self.given_up.as_ref() != Some(id)
+        self.negotiation.received(message)
     }
 }
 
@@ -311,31 +294,30 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
         &mut self,
         mut message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.note_sent(&mut message);
-        self.transport.send(message)
+        match self.note_sent(&mut message) {
+            true => Either::Left(self.transport.send(message)),
+            false => Either::Right(std::future::ready(Ok(()))),
+        }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            let message = match &self.discovery {
-                None => self.transport.receive().await,
-                Some((id, until)) => {
-                    match tokio::time::timeout_at(*until, self.transport.receive()).await {
-                        Ok(message) => message,
-                        Err(_) => {
-                            // A server that does not respond is treated as a server that does not know the method.
-                            let answer = no_answer(id.clone());
-                            self.given_up = self.discovery.take().map(|(id, _)| id);
-                            return Some(answer);
-                        }
-                    }
-                }
+            let received = self.transport.receive();
+            let message = match self.negotiation.deadline() {
+                None => received.await,
+                Some(until) => match tokio::time::timeout_at(until, received).await {
+                    Ok(message) => message,
+                    Err(_) => match self.negotiation.expired() {
+                        None => continue,
+                        answer => return answer,
+                    },
+                },
             };
             let Some(message) = message else {
                 self.watch.end();
                 return None;
             };
-            if self.is_wanted(&message) {
+            if let Some(message) = self.note_received(message) {
                 return Some(message);
             }
         }
@@ -352,11 +334,4 @@ impl<T> Drop for Watched<T> {
     fn drop(&mut self) {
         self.watch.end();
     }
-}
-
-/// Returns the error response that replaces a missing response to `server/discover`. The error says that the method is
-/// unknown.
-pub(super) fn no_answer(id: RequestId) -> ServerJsonRpcMessage {
-    let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer in time", None);
-    ServerJsonRpcMessage::error(error, Some(id))
 }

@@ -71,7 +71,8 @@ impl McpServer {
     /// Creates a server that offers the tools of a registry.
     ///
     /// If the registry [defers tools](ToolRegistry::defer_tools), the server offers all of them, without the tools
-    /// `search_tools` and `call_tool`. The client decides which definitions its model receives.
+    /// `search_tools` and `call_tool`. The client decides which definitions its model receives. For the same reason, results
+    /// are truncated only if the registry [sets a maximum](ToolRegistry::set_max_output_characters).
     #[must_use]
     pub fn new(tools: ToolRegistry) -> Self {
         Self {

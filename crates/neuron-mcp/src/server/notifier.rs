@@ -119,11 +119,15 @@ impl Hub {
     }
 }
 
-/// Returns the tools that a server offers. These are all tools of a registry, without the search for deferred tools.
+/// Returns the tools that a server offers. These are all tools of a registry, without the search for deferred tools, and
+/// without the default limit of their results, because the client limits the results for its model.
 fn offered(mut tools: ToolRegistry) -> Arc<ToolRegistry> {
     if tools.defers_tools() {
         // Also removes `call_tool`, which only an agent can run.
         tools.remove(SEARCH_TOOLS);
+    }
+    if tools.max_output_characters().is_none() {
+        tools.set_max_output_characters(usize::MAX);
     }
     Arc::new(tools)
 }

@@ -6,18 +6,23 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
+use crate::client::page_url::page_url;
+use crate::text::{clean_schema, cleaned};
 use crate::{ElicitationRequest, ElicitationResponse};
 
-/// Converts an elicitation request that a server sent. Returns an error if the mode of the elicitation is unknown.
+/// Converts an elicitation request that a server sent. Removes hidden characters from its texts. Returns an error if the
+/// mode of the elicitation is unknown, or if the URL of a page is not allowed.
 pub(crate) fn request_from_sdk(sent: ElicitRequestParams) -> Result<ElicitationRequest, McpError> {
     Ok(match sent {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
-            let schema = serde_json::to_value(requested_schema)
+            let mut schema = serde_json::to_value(requested_schema)
                 .map_err(|error| McpError::Other(Box::new(error)))?;
-            ElicitationRequest::Form { message, schema }
+            clean_schema(&mut schema);
+            ElicitationRequest::Form { message: cleaned(message), schema }
         }
         ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. } => {
-            ElicitationRequest::Url { message, url, id: elicitation_id }
+            let url = page_url(&url).map_err(|reason| McpError::Other(reason.into()))?;
+            ElicitationRequest::Url { message: cleaned(message), url, id: elicitation_id }
         }
         _ => return Err(McpError::Other("unknown mode of elicitation".into())),
     })

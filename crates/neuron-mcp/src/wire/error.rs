@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::peer_info;
 use crate::causes::with_causes;
 use crate::client::http::proxy;
+use crate::text::{cleaned, shortened};
 use crate::{McpLimitExceeded, McpRequestError, McpVersion};
 
 /// Converts the error of a request to a server. The error text contains `method`, the method of the request.
@@ -36,7 +37,7 @@ pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
         ServiceError::TransportClosed => {
             McpError::Transport(format!("the connection was lost before {method} was answered"))
         }
-        other => McpError::Transport(format!("{method}: {other}")),
+        other => McpError::Transport(format!("{method}: {}", shortened(&other.to_string()))),
     }
 }
 
@@ -95,7 +96,7 @@ fn refused(method: &str, refusal: ErrorData) -> McpError {
     McpError::Other(Box::new(McpRequestError {
         method: method.to_owned(),
         code: refusal.code.0,
-        message: refusal.message.into_owned(),
+        message: cleaned(refusal.message.into_owned()),
         data: refusal.data,
     }))
 }
@@ -146,7 +147,10 @@ pub(crate) fn from_initialize(name: &str, error: &ClientInitializeError) -> McpE
         ClientInitializeError::JsonRpcError(refusal) => {
             let text = match not_taken("initialize", refusal) {
                 Some(error) => error.to_string(),
-                None => format!("the server refused: {} ({})", refusal.message, refusal.code.0),
+                None => {
+                    let message = shortened(&refusal.message);
+                    format!("the server refused: {message} ({})", refusal.code.0)
+                }
             };
             McpError::Initialization(format!("{name}: {text}"))
         }
@@ -155,10 +159,10 @@ pub(crate) fn from_initialize(name: &str, error: &ClientInitializeError) -> McpE
                 server_supported.iter().map(|version| version.as_str()).collect();
             McpError::Initialization(format!(
                 "{name}: the server supports no protocol version that this client allows, only {}",
-                versions.join(", ")
+                shortened(&versions.join(", "))
             ))
         }
-        other => McpError::Initialization(format!("{name}: {other}")),
+        other => McpError::Initialization(format!("{name}: {}", shortened(&other.to_string()))),
     }
 }
 
@@ -277,12 +281,12 @@ fn transport_text(error: &DynamicTransportError) -> String {
             None => FORBIDDEN.to_owned(),
         },
         Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
-            refusal_in(text).map_or_else(|| text.chars().take(500).collect(), str::to_owned)
+            refusal_in(text).map_or_else(|| shortened(text), str::to_owned)
         }
         Some(StreamableHttpError::SessionExpired) => {
             "the server has forgotten the session (HTTP 404)".to_owned()
         }
-        _ => with_causes(error),
+        _ => shortened(&with_causes(error)),
     }
 }
 

@@ -6,6 +6,7 @@ use rmcp::model::{
     ServerNotification, SetLevelRequestParams,
 };
 
+use crate::text::cleaned_name;
 use crate::{LogLevel, McpLogMessage};
 
 /// Converts a log level that the peer sent.
@@ -40,7 +41,7 @@ pub(crate) fn level_to_sdk(level: LogLevel) -> LoggingLevel {
 pub(crate) fn message_from_sdk(message: LoggingMessageNotificationParam) -> McpLogMessage {
     McpLogMessage {
         level: level_from_sdk(message.level),
-        logger: message.logger,
+        logger: message.logger.map(cleaned_name),
         data: message.data,
     }
 }

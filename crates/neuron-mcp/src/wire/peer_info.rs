@@ -2,14 +2,15 @@
 
 use rmcp::model::{Implementation, ProtocolVersion};
 
+use crate::text::cleaned_name;
 use crate::{McpImplementation, McpVersion};
 
-/// Converts the name and version that the peer sent.
+/// Converts the name and version that the peer sent. Removes hidden characters.
 pub(crate) fn implementation_from_sdk(implementation: &Implementation) -> McpImplementation {
     McpImplementation {
-        name: implementation.name.clone(),
-        title: implementation.title.clone(),
-        version: implementation.version.clone(),
+        name: cleaned_name(implementation.name.clone()),
+        title: implementation.title.clone().map(cleaned_name),
+        version: cleaned_name(implementation.version.clone()),
     }
 }
 

@@ -5,19 +5,20 @@ use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage};
 use serde_json::Value;
 
 use super::content;
+use crate::text::{cleaned, cleaned_name};
 use crate::{McpPrompt, McpPromptArgument, McpPromptMessage, McpPromptResult, McpVersion};
 
-/// Converts a prompt of a server's list.
+/// Converts a prompt of a server's list. Removes hidden characters from its texts.
 pub(crate) fn from_sdk(prompt: Prompt) -> McpPrompt {
     let arguments = prompt.arguments.unwrap_or_default().into_iter();
     McpPrompt {
-        name: prompt.name,
-        title: prompt.title,
-        description: prompt.description,
+        name: cleaned_name(prompt.name),
+        title: prompt.title.map(cleaned_name),
+        description: prompt.description.map(cleaned),
         arguments: arguments
             .map(|argument| McpPromptArgument {
-                name: argument.name,
-                description: argument.description,
+                name: cleaned_name(argument.name),
+                description: argument.description.map(cleaned),
                 required: argument.required.unwrap_or_default(),
             })
             .collect(),
@@ -42,7 +43,7 @@ pub(crate) fn result_from_sdk(result: GetPromptResult) -> McpPromptResult {
         role: role_from_sdk(&message.role),
         content: content::from_sdk(message.content),
     });
-    McpPromptResult { description: result.description, messages: messages.collect() }
+    McpPromptResult { description: result.description.map(cleaned), messages: messages.collect() }
 }
 
 /// Converts a prompt with filled-in arguments that the SDK could not parse, message by message. Returns `None` if the

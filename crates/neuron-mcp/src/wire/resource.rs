@@ -1,16 +1,30 @@
-//! Conversion of resource templates between the types of this crate and the types of the SDK `rmcp`.
+//! Conversion of listed resources and resource templates between the types of this crate and the types of the SDK
+//! `rmcp`.
 
-use rmcp::model::ResourceTemplate;
+use rmcp::model::{Resource, ResourceTemplate};
 
-use crate::McpResourceTemplate;
+use super::content;
+use crate::text::{cleaned, cleaned_name};
+use crate::{McpResource, McpResourceTemplate};
 
-/// Converts a resource template of a server's list.
+/// Converts a resource of a server's list. Removes hidden characters from its texts.
+pub(crate) fn from_sdk(resource: Resource) -> McpResource {
+    let resource = content::link_from_sdk(resource);
+    McpResource {
+        name: cleaned_name(resource.name),
+        title: resource.title.map(cleaned_name),
+        description: resource.description.map(cleaned),
+        ..resource
+    }
+}
+
+/// Converts a resource template of a server's list. Removes hidden characters from its texts.
 pub(crate) fn template_from_sdk(template: ResourceTemplate) -> McpResourceTemplate {
     McpResourceTemplate {
         uri_template: template.uri_template,
-        name: template.name,
-        title: template.title,
-        description: template.description,
+        name: cleaned_name(template.name),
+        title: template.title.map(cleaned_name),
+        description: template.description.map(cleaned),
         mime_type: template.mime_type,
     }
 }

@@ -8,16 +8,17 @@ use serde_json::Value;
 
 use super::content;
 use crate::McpVersion;
+use crate::text::{clean_schema, cleaned, cleaned_name};
 
-/// Converts a tool of a server's tool list. Removes vendor-specific fields from the input schema. Otherwise a server
-/// could set such fields in requests to a model provider.
+/// Converts a tool of a server's tool list. Removes hidden characters from its texts, and vendor-specific fields from
+/// the input schema. Otherwise a server could set such fields in requests to a model provider.
 pub(crate) fn definition_from_sdk(tool: Tool) -> ToolDefinition {
     let annotated_title =
         tool.annotations.as_ref().and_then(|annotations| annotations.title.clone());
-    let definition = ToolDefinition {
-        name: tool.name.into_owned(),
-        title: tool.title.or(annotated_title),
-        description: tool.description.unwrap_or_default().into_owned(),
+    let mut definition = ToolDefinition {
+        name: cleaned_name(tool.name.into_owned()),
+        title: tool.title.or(annotated_title).map(cleaned_name),
+        description: cleaned(tool.description.unwrap_or_default().into_owned()),
         input_schema: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
         output_schema: tool.output_schema.map(|schema| Value::Object(Arc::unwrap_or_clone(schema))),
         annotations: tool.annotations.map(|annotations| ToolAnnotations {
@@ -28,8 +29,10 @@ pub(crate) fn definition_from_sdk(tool: Tool) -> ToolDefinition {
         }),
         cache_control: None,
     };
+    definition.output_schema.iter_mut().for_each(clean_schema);
     // A server must not be able to set vendor-specific fields of the requests to a model provider.
-    let input_schema = definition.plain_schema().into_owned();
+    let mut input_schema = definition.plain_schema().into_owned();
+    clean_schema(&mut input_schema);
     ToolDefinition { input_schema, ..definition }
 }
 

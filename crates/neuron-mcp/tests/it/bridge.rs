@@ -7,7 +7,7 @@ use neuron_mcp::{BridgeOptions, McpClient, McpError, McpRequestError, McpToolBri
 use neuron_runtime::PermissionRules;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
-use neuron_tool::builtin::{PermissionChecker, RetryInvalidInput};
+use neuron_tool::builtin::{PermissionChecker, RetryInvalidInput, SchemaValidator};
 use neuron_types::{
     ContentBlock, ContentItem, EmbeddedResource, ImageSource, Message, ProgressReporter,
     ResourceLink, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput,
@@ -139,6 +139,74 @@ async fn tools_above_the_limits_are_left_out_with_a_reason() {
     assert!(last == "d" && many.contains("more than 3 tools"), "{many}");
     let options = BridgeOptions::new().with_tools(["long"]).max_definition_bytes(100_000);
     assert_eq!(McpToolBridge::discover_with(&client, &options).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn tool_with_a_schema_that_vendors_reject_is_left_out() {
+    let tool = |name: &str, input: Value, output: Value| json!({ "name": name, "inputSchema": input, "outputSchema": output });
+    let object = || json!({ "type": "object" });
+    let refers = |address: &str| json!({ "type": "object", "properties": { "a": { "$ref": address } }, "$defs": { "A": {} } });
+    let tools = [
+        tool("text", json!({ "type": "string" }), object()),
+        tool("file", refers("file:///etc/passwd"), object()),
+        tool("path", refers("other.json#/a"), object()),
+        tool("web", object(), refers("https://example.com/a")),
+        tool("local", refers("#/$defs/A"), refers("#/$defs/A")),
+    ];
+    let (_server, client) = started(tools, |_| Answer::text("")).await;
+    let mut toolset = McpToolset::new(client, BridgeOptions::new());
+    let changes = toolset.sync(&mut ToolRegistry::new()).await.unwrap();
+    assert_eq!(changes.added, ["local"]);
+    let reasons: Vec<_> = changes.left_out.iter().map(|it| (&*it.tool, &*it.reason)).collect();
+    let refers = "its schema refers to another document, which is not fetched";
+    let expected = [
+        ("text", "its input schema describes no object"),
+        ("file", refers),
+        ("path", refers),
+        ("web", refers),
+    ];
+    assert_eq!(reasons, expected);
+}
+
+#[tokio::test]
+async fn long_results_and_errors_are_truncated() {
+    let (_server, client) = started([tool("result"), tool("error")], |call| {
+        let long = "x".repeat(300_000);
+        match call["name"] == "error" {
+            true => Answer::Error(-32000, long),
+            false => Answer::text(&long),
+        }
+    })
+    .await;
+    let registry = registry(McpClient::discover_tools(&client).await.unwrap());
+    for name in ["result", "error"] {
+        let text = match registry.execute(name, json!({}), &ToolContext::default()).await {
+            Ok(output) => output.content[0].to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(text.len() < 201_000 && text.contains("[truncated: "), "{}", text.len());
+    }
+}
+
+/// The tool has run, so its result must not be lost.
+#[tokio::test]
+async fn structured_content_that_does_not_match_is_kept_with_a_note() {
+    let count = json!({
+        "name": "count",
+        "inputSchema": { "type": "object" },
+        "outputSchema": { "type": "object", "properties": { "n": { "type": "integer" } } },
+    });
+    let content = json!({ "n": "x" });
+    let result = json!({ "content": [], "structuredContent": content });
+    let (_server, client) = started([count], move |_| Answer::Result(result.clone())).await;
+    let mut registry = registry(McpClient::discover_tools(&client).await.unwrap());
+    registry.add_middleware(SchemaValidator::new(&registry));
+    let output = registry.execute("count", json!({}), &ToolContext::default()).await.unwrap();
+    let [ContentItem::Text(text), ContentItem::Text(note)] = &output.content[..] else {
+        panic!("{output:?}")
+    };
+    assert_eq!((text.as_str(), output.structured_content), (r#"{"n":"x"}"#, Some(content)));
+    assert!(note.starts_with("[`count` ran, but its structured content"), "{note}");
 }
 
 #[tokio::test]

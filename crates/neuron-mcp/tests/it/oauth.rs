@@ -232,8 +232,8 @@ async fn configured_client_is_not_registered() {
 #[tokio::test]
 async fn client_secret_is_sent_only_to_its_issuer() {
     let servers = Servers::start(Behaviour::default()).await;
-    let oauth = OAuthConfig::client_credentials("mine", "secret-of-client")
-        .with_issuer("https://issuer.example");
+    let oauth =
+        OAuthConfig::client_credentials("mine", "secret-of-client", "https://issuer.example");
     let error = oauth_error(connect(&servers, oauth).await.unwrap_err());
     assert!(matches!(error, OAuthError::Issuer(_)), "{error:?}");
     assert_eq!(servers.count("token"), 0);
@@ -242,8 +242,7 @@ async fn client_secret_is_sent_only_to_its_issuer() {
 #[tokio::test]
 async fn client_credentials_need_no_user() {
     let servers = Servers::start(Behaviour { expires_in: Some(1), ..Default::default() }).await;
-    let oauth = OAuthConfig::client_credentials("mine", "secret-of-client")
-        .with_issuer(servers.address())
+    let oauth = OAuthConfig::client_credentials("mine", "secret-of-client", servers.address())
         .with_scopes(["write"]);
     let client = connect(&servers, oauth).await.unwrap();
     client.call_tool_json("write", json!({})).await.unwrap();
@@ -251,6 +250,70 @@ async fn client_credentials_need_no_user() {
         servers.log()[1],
         "token client_credentials client=mine secret=secret-of-client scope=write"
     );
+}
+
+/// The application would open these URLs with a browser or another program.
+#[tokio::test]
+async fn unsafe_authorization_page_is_not_opened() {
+    for page in [
+        "javascript:alert(1)//",
+        "file:///etc/passwd",
+        "http://evil.example/authorize",
+        "https://bank.example@evil.example/authorize",
+    ] {
+        let servers = Servers::start(Behaviour { page: Some(page), ..Default::default() }).await;
+        let error = oauth_error(connect(&servers, agreeing(&servers)).await.unwrap_err());
+        assert!(matches!(error, OAuthError::Discovery(_)), "{page}: {error:?}");
+        assert_eq!(servers.count("page"), 0, "{page}");
+    }
+}
+
+#[tokio::test]
+async fn unannounced_pkce_is_refused_if_it_is_required() {
+    let servers = Servers::start(Behaviour { hides_pkce: true, ..Default::default() }).await;
+    let oauth = agreeing(&servers).with_required_pkce();
+    let error = oauth_error(connect(&servers, oauth.clone()).await.unwrap_err());
+    assert!(matches!(&error, OAuthError::Discovery(text) if text.contains("PKCE")), "{error:?}");
+    assert_eq!((servers.count("register"), servers.count("page")), (0, 0));
+    connect(&servers, agreeing(&servers)).await.unwrap();
+    servers.behave(|behaviour| behaviour.hides_pkce = false);
+    connect(&servers, oauth).await.unwrap();
+}
+
+#[tokio::test]
+async fn token_of_another_type_is_refused() {
+    let behaviour = Behaviour { token_type: Some("DPoP"), ..Default::default() };
+    let servers = Servers::start(behaviour).await;
+    let storage = MemoryOAuthStorage::new();
+    let by_user = agreeing(&servers).with_storage(storage.clone());
+    let by_itself = OAuthConfig::client_credentials("mine", "secret-of-client", servers.address());
+    for oauth in [by_user, by_itself.with_storage(storage.clone())] {
+        let error = oauth_error(connect(&servers, oauth).await.unwrap_err());
+        assert!(
+            matches!(&error, OAuthError::Token(text) if text.to_lowercase().contains("dpop")),
+            "{error:?}"
+        );
+    }
+    assert!(storage.load(&servers.url()).await.unwrap().is_none());
+}
+
+/// `oauth_error` checks that the error shows no secret.
+#[tokio::test]
+async fn text_of_a_token_endpoint_is_redacted_and_shortened() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let client = connect(&servers, agreeing(&servers)).await.unwrap();
+    servers.behave(|behaviour| behaviour.repeats_requests = true);
+    let by_itself = OAuthConfig::client_credentials("mine", "secret-of-client", servers.address());
+    for oauth in [agreeing(&servers), by_itself] {
+        let error = oauth_error(connect(&servers, oauth).await.unwrap_err());
+        let text = error.to_string();
+        assert!(text.contains("[redacted]") && text.len() < 1000, "{text}");
+    }
+    // A renewal is part of another request.
+    servers.revoke_tokens();
+    let text = client.list_all_tools().await.unwrap_err().to_string();
+    assert!(text.contains("[redacted]") && text.len() < 1000, "{text}");
+    assert!(!text.contains("secret-"), "{text}");
 }
 
 #[tokio::test]

@@ -91,6 +91,12 @@ impl Script {
     /// Answers `server/discover` like a server of version 2026-07-28. Returns the client's request.
     pub(crate) async fn tell_versions(&mut self, capabilities: Value) -> Value {
         let hello = self.expect("server/discover").await;
+        self.describe(&hello, capabilities).await;
+        hello
+    }
+
+    /// Responds to `server/discover` like a server of version 2026-07-28.
+    pub(crate) async fn describe(&mut self, hello: &Value, capabilities: Value) {
         let result = json!({
             "resultType": "complete",
             "supportedVersions": ["2026-07-28"],
@@ -101,8 +107,7 @@ impl Script {
                 "io.modelcontextprotocol/serverInfo": { "name": "script", "version": "1" },
             },
         });
-        self.reply(&hello, result).await;
-        hello
+        self.reply(hello, result).await;
     }
 }
 

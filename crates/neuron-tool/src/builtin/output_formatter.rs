@@ -1,16 +1,22 @@
-//! [`OutputFormatter`], which truncates long outputs.
+//! [`OutputFormatter`], which truncates long outputs and errors.
 
-use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
+use neuron_types::{
+    ContentItem, ToolContext, ToolError, ToolOutput, UncertainEffect, WasmBoxedFuture,
+};
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 use crate::text;
 
-/// Truncates outputs to a maximum number of characters, so that one result does not fill the model's context.
+/// Truncates outputs and errors to a maximum number of characters, so that one result does not fill the model's context.
+///
+/// A registry truncates all results of its tools to
+/// [`max_output_characters`](crate::ToolRegistry::set_max_output_characters). Add this middleware for a smaller maximum of
+/// some tools.
 ///
 /// The maximum applies to all texts of an output together, including text resources and links. A notice at the end
 /// states how many characters are shown, and does not count towards the maximum. Images, audio and other binary content
 /// do not change. [`structured_content`](ToolOutput::structured_content) does not change either, because it is not sent
-/// to the model.
+/// to the model. A truncated error keeps its variant, but [`ToolError::ExecutionFailed`] loses its source.
 ///
 /// The results of the search for [deferred tools](crate::ToolRegistry::defer_tools) are not truncated, because a model
 /// can only call a deferred tool after it has read the whole definition. [`ToolSearch::max_results`](crate::ToolSearch::max_results) limits these results.
@@ -51,15 +57,26 @@ use crate::text;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct OutputFormatter {
-    /// Maximum number of characters of all texts of an output together.
+    /// Maximum number of characters of all texts of an output together, and of an error.
     max_characters: usize,
 }
 
 impl OutputFormatter {
-    /// Creates a formatter with a maximum number of characters per output.
+    /// Creates a formatter with a maximum number of characters per output or error.
     #[must_use]
     pub fn new(max_characters: usize) -> Self {
         Self { max_characters }
+    }
+
+    /// Truncates the output or the error of a call, if it exceeds the maximum.
+    pub(crate) fn limit(
+        &self,
+        result: Result<ToolOutput, ToolError>,
+    ) -> Result<ToolOutput, ToolError> {
+        match result {
+            Ok(output) => Ok(self.format(output)),
+            Err(error) => Err(self.format_error(error)),
+        }
     }
 
     /// Truncates an output that exceeds the maximum. Text items after the cut are removed.
@@ -89,14 +106,53 @@ impl OutputFormatter {
                 other => other.to_string(),
             };
             text.truncate(text::first(&text, left).len());
-            text.push_str(&format!(
-                "\n[truncated: the first {} of {total} characters are shown]",
-                self.max_characters
-            ));
+            text.push_str(&self.notice(total));
             *item = ContentItem::Text(text);
             true
         });
         output
+    }
+
+    /// Truncates the text of an error that exceeds the maximum.
+    fn format_error(&self, mut error: ToolError) -> ToolError {
+        let is_uncertain = error.is_uncertain();
+        match &mut error {
+            ToolError::NotFound(text)
+            | ToolError::InvalidInput(text)
+            | ToolError::PermissionDenied(text)
+            | ToolError::ModelRetry(text)
+            | ToolError::HookTerminated(text) => {
+                self.cut(text);
+            }
+            ToolError::ExecutionFailed(source) => {
+                let mut text = source.to_string();
+                if self.cut(&mut text) {
+                    // An uncertain effect must stay uncertain, because the call must not be repeated.
+                    *source = match is_uncertain {
+                        true => Box::new(UncertainEffect(text)),
+                        false => text.into(),
+                    };
+                }
+            }
+            _ => {}
+        }
+        error
+    }
+
+    /// Truncates a text that exceeds the maximum. Returns `true` if the text was truncated.
+    fn cut(&self, text: &mut String) -> bool {
+        let total = text.chars().count();
+        if total <= self.max_characters {
+            return false;
+        }
+        text.truncate(text::first(text, self.max_characters).len());
+        text.push_str(&self.notice(total));
+        true
+    }
+
+    /// Returns the notice at the end of a truncated text. `total` is the number of characters before.
+    fn notice(&self, total: usize) -> String {
+        format!("\n[truncated: the first {} of {total} characters are shown]", self.max_characters)
     }
 }
 
@@ -109,8 +165,8 @@ impl ToolMiddleware for OutputFormatter {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let is_search = next.is_search();
-            let output = next.run(call, ctx).await?;
-            Ok(if is_search { output } else { self.format(output) })
+            let result = next.run(call, ctx).await;
+            if is_search { result } else { self.limit(result) }
         })
     }
 }

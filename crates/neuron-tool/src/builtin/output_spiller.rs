@@ -18,7 +18,8 @@ use crate::text;
 /// notice in the output names the tool without a prefix.
 ///
 /// Middleware that truncates outputs must not be added before this middleware, because truncation may remove the
-/// handle.
+/// handle. For the same reason, `max_characters` must be smaller than the
+/// [maximum of the registry](crate::ToolRegistry::set_max_output_characters).
 ///
 /// All texts of an output are stored as one text, separated by line breaks. They include text resources and links.
 /// Images, audio and other binary content stay in the output, and the structured content does not change. If the store

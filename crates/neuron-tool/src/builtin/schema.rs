@@ -45,22 +45,27 @@ impl Schema {
             let text = format!("the schema for `{}` cannot be used: {problem}", call.name);
             ToolError::ExecutionFailed(text.into())
         })?;
-        if validator.is_valid(&call.input) {
-            return Ok(None);
-        }
-        let mut message = format!("arguments of `{}`", call.name);
-        let mut separator = ": ";
-        let mut faults = validator.iter_errors(&call.input);
-        for fault in faults.by_ref().take(MAX_ERRORS) {
-            message.push_str(separator);
-            message.push_str(&describe(&fault));
-            separator = "; ";
-        }
-        if faults.next().is_some() {
-            message.push_str("; and more");
-        }
-        Ok(Some(message))
+        let faults = faults(validator, &call.input);
+        Ok(faults.map(|faults| format!("arguments of `{}`: {faults}", call.name)))
     }
+
+    /// Validates a value. Returns the errors as a text for the model. Returns `None` if the value is valid, or if the
+    /// schema is invalid.
+    pub(super) fn faults(&self, value: &Value) -> Option<String> {
+        faults(self.0.as_ref().ok()?, value)
+    }
+}
+
+/// Returns the first errors of a value as a text for the model. Returns `None` if the value is valid.
+fn faults(validator: &Validator, value: &Value) -> Option<String> {
+    if validator.is_valid(value) {
+        return None;
+    }
+    let mut faults = validator.iter_errors(value);
+    let shown: Vec<String> =
+        faults.by_ref().take(MAX_ERRORS).map(|fault| describe(&fault)).collect();
+    let more = if faults.next().is_some() { "; and more" } else { "" };
+    Some(shown.join("; ") + more)
 }
 
 /// Formats an error for the model, with the JSON path of the invalid value and the expectation.

@@ -1,10 +1,12 @@
-//! [`SchemaValidator`], which validates arguments against the tools' schemas.
+//! [`SchemaValidator`], which validates arguments and results against the tools' schemas.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use neuron_types::{ToolContext, ToolDefinition, ToolError, ToolOutput, WasmBoxedFuture};
+use neuron_types::{
+    ContentItem, ToolContext, ToolDefinition, ToolError, ToolOutput, WasmBoxedFuture,
+};
 
 use super::schema::Schema;
 use crate::ToolRegistry;
@@ -20,6 +22,12 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// [`ToolErrorPolicy`](neuron_types::ToolErrorPolicy) of `LoopConfig::default()`, the error ends the run. To let the
 /// model retry there too, add [`RetryInvalidInput`](super::RetryInvalidInput) before this middleware.
 ///
+/// # Results
+///
+/// If a tool has an [`output_schema`](ToolDefinition::output_schema), the
+/// [structured content](ToolOutput::structured_content) of its results is validated too, except for results with an
+/// error. The tool has run then, so a result with invalid content is kept. A text with the errors is added to it.
+///
 /// # Which schemas
 ///
 /// All drafts of JSON Schema are supported. A `$ref` may only refer to the same schema, because no references are
@@ -27,7 +35,7 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// only an annotation in JSON Schema.
 ///
 /// If a tool's schema is invalid, a warning is logged. Calls of the tool then fail with [`ToolError::ExecutionFailed`],
-/// because their arguments cannot be validated.
+/// because their arguments cannot be validated. With an invalid output schema, results are not validated.
 ///
 /// # Which tools
 ///
@@ -57,6 +65,8 @@ pub struct SchemaValidator {
 struct Compiled {
     definition: Arc<ToolDefinition>,
     schema: Arc<Schema>,
+    /// The compiled output schema. `None` if the tool has none.
+    output: Option<Arc<Schema>>,
 }
 
 impl SchemaValidator {
@@ -70,13 +80,11 @@ impl SchemaValidator {
         validator
     }
 
-    /// Returns the compiled schema of a definition. Compiles the schema if the definition is new.
-    fn schema(&self, definition: &Arc<ToolDefinition>) -> Arc<Schema> {
+    /// Returns the compiled schemas of a definition. Compiles the schemas if the definition is new.
+    fn schemas(&self, definition: &Arc<ToolDefinition>) -> Compiled {
         let schemas = self.schemas.read().unwrap_or_else(PoisonError::into_inner);
         match schemas.get(&definition.name) {
-            Some(compiled) if Arc::ptr_eq(&compiled.definition, definition) => {
-                compiled.schema.clone()
-            }
+            Some(compiled) if Arc::ptr_eq(&compiled.definition, definition) => compiled.clone(),
             _ => {
                 // Release the read lock, because `compile` takes the write lock.
                 drop(schemas);
@@ -85,17 +93,21 @@ impl SchemaValidator {
         }
     }
 
-    /// Compiles and stores the schema of a definition.
-    fn compile(&self, definition: &Arc<ToolDefinition>) -> Arc<Schema> {
+    /// Compiles and stores the schemas of a definition.
+    fn compile(&self, definition: &Arc<ToolDefinition>) -> Compiled {
+        let tool = &definition.name;
         let schema = Arc::new(Schema::new(&definition.input_schema));
         if let Some(problem) = schema.problem() {
-            let tool = &definition.name;
             tracing::warn!(tool, problem, "the input schema cannot be used; calls will fail");
         }
-        let compiled = Compiled { definition: definition.clone(), schema: schema.clone() };
+        let output = definition.output_schema.as_ref().map(|schema| Arc::new(Schema::new(schema)));
+        if let Some(problem) = output.as_ref().and_then(|schema| schema.problem()) {
+            tracing::warn!(tool, problem, "the output schema cannot be used");
+        }
+        let compiled = Compiled { definition: definition.clone(), schema, output };
         let mut schemas = self.schemas.write().unwrap_or_else(PoisonError::into_inner);
-        schemas.insert(definition.name.clone(), compiled);
-        schema
+        schemas.insert(tool.clone(), compiled.clone());
+        compiled
     }
 }
 
@@ -107,10 +119,22 @@ impl ToolMiddleware for SchemaValidator {
         next: Next<'a>,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            match self.schema(next.shared_definition()).check(call)? {
-                None => next.run(call, ctx).await,
-                Some(faults) => Err(ToolError::InvalidInput(faults)),
+            let Compiled { schema, output, .. } = self.schemas(next.shared_definition());
+            if let Some(faults) = schema.check(call)? {
+                return Err(ToolError::InvalidInput(faults));
             }
+            let mut result = next.run(call, ctx).await?;
+            if let (Some(schema), Some(content), false) =
+                (output, &result.structured_content, result.is_error)
+                && let Some(faults) = schema.faults(content)
+            {
+                let note = format!(
+                    "[`{}` ran, but its structured content does not match its output schema: {faults}]",
+                    call.name
+                );
+                result.content.push(ContentItem::Text(note));
+            }
+            Ok(result)
         })
     }
 }

@@ -16,7 +16,8 @@ impl ToolRegistry {
     /// Calls a tool by its name, through the middleware. The id of the call is the context's
     /// [`call_id`](ToolContext::call_id).
     ///
-    /// A panic of the tool is logged and becomes an output with [`is_error`](ToolOutput::is_error).
+    /// A panic of the tool is logged and becomes an output with [`is_error`](ToolOutput::is_error). Texts that exceed the
+    /// [maximum](Self::set_max_output_characters) are truncated.
     ///
     /// # Errors
     ///
@@ -52,7 +53,7 @@ impl ToolRegistry {
         call: &ToolCall,
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + WasmCompatSend {
-        self.execute_call_in(call, ctx, self.sandbox.as_ref(), None)
+        self.execute_limited(call, ctx, None)
     }
 
     /// Runs a borrowed tool call through the middleware. The call is cloned only if there is middleware.
@@ -69,7 +70,19 @@ impl ToolRegistry {
         call: ToolUseRef<'_>,
         ctx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        self.chain(call.name, self.sandbox.as_ref())?.run_ref(call, ctx).await
+        let result = self.chain(call.name, self.sandbox.as_ref())?.run_ref(call, ctx).await;
+        self.limited(call.name, result)
+    }
+
+    /// Runs a tool call through the middleware, in the sandbox of this registry, and truncates its result.
+    async fn execute_limited(
+        &self,
+        call: &ToolCall,
+        ctx: &ToolContext,
+        nested: Option<Nested<'_>>,
+    ) -> Result<ToolOutput, ToolError> {
+        let result = self.execute_call_in(call, ctx, self.sandbox.as_ref(), nested).await;
+        self.limited(&call.name, result)
     }
 
     /// Runs a tool call through the middleware, in the given sandbox. If the tool is an agent, it runs with the durable
@@ -110,6 +123,6 @@ impl ToolSet for ToolRegistry {
         durability: Option<Durability<'a>>,
     ) -> ToolFuture<'a> {
         let nested = durability.map(|durability| Nested { name: &call.name, durability });
-        Box::pin(self.execute_call_in(call, ctx, self.sandbox.as_ref(), nested))
+        Box::pin(self.execute_limited(call, ctx, nested))
     }
 }

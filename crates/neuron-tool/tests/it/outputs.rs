@@ -1,12 +1,15 @@
-//! Tests of `OutputFormatter`.
+//! Tests of `OutputFormatter` and of the maximum length of all results.
 
 use neuron_tool::ToolRegistry;
 use neuron_tool::builtin::OutputFormatter;
-use neuron_types::{ContentItem, EmbeddedResource, ImageSource, ResourceLink, ToolOutput};
+use neuron_types::{
+    ContentItem, EmbeddedResource, ImageSource, ResourceLink, ToolError, ToolOutput,
+    UncertainEffect,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::support::{registry, run, tool};
+use crate::support::{registry, run, shown, tool};
 
 fn text(text: &str) -> ContentItem {
     ContentItem::Text(text.into())
@@ -72,6 +75,61 @@ fn text_resources_and_links_count_as_text() {
     let notice = "[resource a:b]\n01\n[truncated: the first 17 of 55 characters are shown]";
     check(whole.clone(), 17, vec![text(notice), bytes(), sound()]);
     check(vec![bytes(), sound()], 0, vec![bytes(), sound()]);
+}
+
+/// Returns an error of each variant that has a text.
+fn errors(text: &str) -> [ToolError; 7] {
+    let text = || text.to_owned();
+    [
+        ToolError::NotFound(text()),
+        ToolError::InvalidInput(text()),
+        ToolError::ExecutionFailed(text().into()),
+        ToolError::ExecutionFailed(Box::new(UncertainEffect(text()))),
+        ToolError::PermissionDenied(text()),
+        ToolError::ModelRetry(text()),
+        ToolError::HookTerminated(text()),
+    ]
+}
+
+#[tokio::test]
+async fn errors_are_truncated_and_keep_their_kind() {
+    for index in 0..errors("").len() {
+        let error = move |text: &str| errors(text).into_iter().nth(index).unwrap();
+        let mut registry = registry([tool("t", move |_| Err(error("äöü")))]);
+        registry.add_middleware(OutputFormatter::new(2));
+        let found = run(&registry, "t", json!({})).await.unwrap_err();
+        let expected = error("äö\n[truncated: the first 2 of 3 characters are shown]");
+        assert_eq!(found.to_string(), expected.to_string());
+        assert_eq!(
+            (found.kind(), found.is_uncertain()),
+            (expected.kind(), expected.is_uncertain())
+        );
+    }
+}
+
+#[tokio::test]
+async fn all_results_have_a_maximum_length() {
+    const MOST: usize = 200_000;
+    let output = tool("output", |_| Ok(ToolOutput::text("x".repeat(MOST + 1))));
+    let error = tool("error", |_| Err(ToolError::ExecutionFailed("x".repeat(MOST + 1).into())));
+    let whole = tool("whole", |_| Ok(ToolOutput::text("x".repeat(MOST))));
+    let inner = registry([output, error, whole]);
+    let mut merged = ToolRegistry::new();
+    merged.merge_prefixed("in_", inner.clone()).unwrap();
+    for (registry, prefix) in [(inner, ""), (merged, "in_")] {
+        for name in ["output", "error"] {
+            let name = format!("{prefix}{name}");
+            let text = shown(&run(&registry, &name, json!({})).await);
+            let notice = "x\n[truncated: the first 200000 of 200001 characters are shown]";
+            assert!(text.len() < MOST + 200 && text.ends_with(notice), "{name}");
+            let mut raised = registry.clone();
+            raised.set_max_output_characters(usize::MAX);
+            let text = shown(&run(&raised, &name, json!({})).await);
+            assert!(text.len() > MOST && text.ends_with('x'), "{name}");
+        }
+        let text = shown(&run(&registry, &format!("{prefix}whole"), json!({})).await);
+        assert_eq!(text.len(), MOST);
+    }
 }
 
 proptest! {

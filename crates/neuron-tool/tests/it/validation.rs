@@ -140,6 +140,39 @@ async fn invalid_schema_fails_every_call() {
     }
 }
 
+/// Returns a registry with the tool `count`, whose results have this structured content.
+fn counting(output_schema: Value, content: Value, is_error: bool) -> ToolRegistry {
+    let definition = ToolDefinition { output_schema: Some(output_schema), ..definition("count") };
+    let tool = async_tool(definition, ToolEffect::AtMostOnce, move |_, _| {
+        let structured_content = Some(content.clone());
+        Box::pin(async move {
+            Ok(ToolOutput { structured_content, is_error, ..ToolOutput::text("counted") })
+        })
+    });
+    let mut registry = registry([tool]);
+    registry.add_middleware(SchemaValidator::new(&registry));
+    registry
+}
+
+/// The tool has run, so its result must not be lost.
+#[tokio::test]
+async fn structured_content_that_does_not_match_is_kept_with_a_note() {
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+    let note = "[`count` ran, but its structured content does not match its output schema: \
+                `$.n`: \"x\" is not of type \"integer\"]";
+    for (schema, content, is_error, expected) in [
+        (schema.clone(), json!({ "n": 1 }), false, "counted".to_owned()),
+        (schema.clone(), json!({ "n": "x" }), false, format!("counted{note}")),
+        (schema, json!({ "n": "x" }), true, "counted".to_owned()),
+        (json!({ "type": "strange" }), json!({ "n": "x" }), false, "counted".to_owned()),
+    ] {
+        let registry = counting(schema, content.clone(), is_error);
+        let result = run(&registry, "count", json!({})).await;
+        assert_eq!(shown(&result), expected);
+        assert_eq!(result.unwrap().structured_content, Some(content));
+    }
+}
+
 #[tokio::test]
 async fn later_tools_are_validated() {
     let mut registry = validated(json!({}));

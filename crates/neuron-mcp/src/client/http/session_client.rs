@@ -21,12 +21,16 @@ use tokio_util::sync::CancellationToken;
 use super::legacy::Legacy;
 use crate::causes::with_causes;
 use crate::client::authorization::Authorization;
-use crate::client::watch::no_answer;
+use crate::client::negotiation::no_answer;
 use crate::route::SessionSlot;
 use crate::wire;
 
 /// Text of the SDK's error for an event that exceeds the maximum size. The type of the error is private.
 const EVENT_TOO_LARGE: &str = "SSE event exceeded the maximum size";
+
+/// Minimum pause in milliseconds before an event stream that ended is opened again. A server sets the pause (`retry`), and
+/// could make the client send requests without end.
+const MIN_PAUSE: u64 = 500;
 
 /// An HTTP client for a single connection.
 ///
@@ -66,9 +70,13 @@ impl SessionHttpClient {
         }
     }
 
-    /// Returns the events of `stream` as a stream that ends early if the connection ends.
+    /// Returns the events of `stream` as a stream that ends early if the connection ends. The server's pause before the
+    /// stream is opened again becomes at least [`MIN_PAUSE`].
     fn until_ended(&self, stream: BoxedSseResponse) -> BoxedSseResponse {
-        stream.take_until(self.ended.clone().cancelled_owned()).boxed()
+        let paused =
+            |event: Sse| Sse { retry: event.retry.map(|pause| pause.max(MIN_PAUSE)), ..event };
+        let events = stream.map(move |event| event.map(paused));
+        events.take_until(self.ended.clone().cancelled_owned()).boxed()
     }
 
     /// Replaces an event that exceeds the maximum size by an error response to `request`, as the stdio transport does.

@@ -2,7 +2,8 @@
 
 use reqwest::Url;
 
-use super::error::{OAuthError, shortened};
+use super::error::OAuthError;
+use crate::text::shortened;
 
 /// The query parameters of the URL to which the authorization page redirected the user after a success.
 pub(super) struct Callback {

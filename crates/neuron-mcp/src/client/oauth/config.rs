@@ -42,6 +42,7 @@ pub struct OAuthConfig {
     pub(super) scopes: Vec<String>,
     pub(super) storage: Arc<dyn ErasedStorage>,
     pub(super) private_addresses: bool,
+    pub(super) requires_pkce: bool,
     pub(super) max_step_ups: u32,
     pub(super) timeout: Duration,
 }
@@ -96,10 +97,15 @@ impl OAuthConfig {
     /// Creates a configuration for a client that authorizes itself with an id and a secret, without a user (MCP
     /// extension for client credentials, SEP-1046). A signed assertion in place of a secret is not supported.
     ///
-    /// Also set [`with_issuer`](Self::with_issuer), so that only the authorization server with this issuer URL receives
-    /// the secret.
-    pub fn client_credentials(client_id: impl Into<String>, secret: impl Into<String>) -> Self {
-        Self::with_grant(Grant::ClientCredentials).with_client(client_id).with_client_secret(secret)
+    /// Only the authorization server with the issuer URL `issuer` receives the secret, because the MCP server could name
+    /// any authorization server.
+    pub fn client_credentials(
+        client_id: impl Into<String>,
+        secret: impl Into<String>,
+        issuer: impl Into<String>,
+    ) -> Self {
+        let config = Self::with_grant(Grant::ClientCredentials).with_client(client_id);
+        config.with_client_secret(secret).with_issuer(issuer)
     }
 
     fn with_grant(grant: Grant) -> Self {
@@ -112,6 +118,7 @@ impl OAuthConfig {
             scopes: Vec::new(),
             storage: Arc::new(MemoryOAuthStorage::new()),
             private_addresses: false,
+            requires_pkce: false,
             max_step_ups: 2,
             timeout: Duration::from_secs(300),
         }
@@ -185,6 +192,16 @@ impl OAuthConfig {
         self
     }
 
+    /// Refuses an authorization server whose metadata does not announce PKCE with S256
+    /// (`code_challenge_methods_supported`).
+    ///
+    /// The client always uses PKCE. A server that ignores it accepts an intercepted authorization code. By default only
+    /// a server that announces other methods is refused, because many servers support PKCE and do not announce it.
+    pub fn with_required_pkce(mut self) -> Self {
+        self.requires_pkce = true;
+        self
+    }
+
     /// Sets how many times one request may be authorized again because the server requires more scopes. Default: 2.
     pub fn with_max_step_ups(mut self, times: u32) -> Self {
         self.max_step_ups = times;
@@ -210,6 +227,7 @@ impl fmt::Debug for OAuthConfig {
             .field("application_type", &self.application_type)
             .field("scopes", &self.scopes)
             .field("private_addresses", &self.private_addresses)
+            .field("requires_pkce", &self.requires_pkce)
             .field("max_step_ups", &self.max_step_ups)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()

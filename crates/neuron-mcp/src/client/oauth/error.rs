@@ -6,9 +6,7 @@ use neuron_types::McpError;
 use rmcp::transport::AuthError;
 
 use crate::causes::with_causes;
-
-/// Maximum number of characters of a server's text that an error contains.
-const SHOWN: usize = 500;
+use crate::text::shortened;
 
 /// The reason why an authorization failed. Contained in [`McpError::Other`].
 ///
@@ -90,17 +88,10 @@ impl From<AuthError> for OAuthError {
             | AuthError::TokenRefreshFailed(_)
             | AuthError::TokenRefreshRejected(_)
             | AuthError::ClientCredentialsError(_)
+            | AuthError::InvalidTokenType(_)
             | AuthError::AuthorizationRequired => Self::Token(text),
             AuthError::AuthorizationFailed(_) => Self::Callback(text),
             _ => Self::Discovery(text),
         }
-    }
-}
-
-/// Returns the first [`SHOWN`] characters of a text from a server, because a server may respond with a whole page.
-pub(super) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }

@@ -14,6 +14,7 @@ use super::config::{Grant, OAuthConfig};
 use super::error::OAuthError;
 use super::redirect::ErasedRedirect;
 use super::storage::{OAuthCredentials, Registration, SdkStore};
+use crate::client::page_url::page_url;
 
 /// The configuration, the server URL and the HTTP client with which a client obtains an OAuth token.
 pub(super) struct Flow {
@@ -110,6 +111,11 @@ impl Flow {
         let scopes = self.scopes(&manager, &metadata, before.as_ref(), wanted).await;
         match &self.config.grant {
             Grant::AuthorizationCode(redirect) => {
+                if self.config.requires_pkce && !announces_pkce(&metadata) {
+                    let text = "it does not announce PKCE (`code_challenge_methods_supported`), which \
+                                `OAuthConfig::with_required_pkce` requires";
+                    return Err(OAuthError::Discovery(text.to_owned()));
+                }
                 let uri = redirect.redirect_uri();
                 let client = self.client(&mut manager, &metadata, before, &uri, &scopes).await?;
                 manager.configure_client(client_config(&client, &uri))?;
@@ -228,6 +234,7 @@ impl Flow {
     ) -> Result<(), OAuthError> {
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let url = manager.get_authorization_url(&scopes).await?;
+        let url = page_url(&url).map_err(OAuthError::Discovery)?;
         let state = callback::state_of(&url)
             .ok_or_else(|| OAuthError::Discovery("the authorization URL has no `state`".into()))?;
         let answer = tokio::time::timeout(self.config.timeout, redirect.authorize(url))
@@ -284,6 +291,11 @@ fn client_config(client: &Client, redirect_uri: &str) -> OAuthClientConfig {
         Some(secret) => config.with_client_secret(secret),
         None => config,
     }
+}
+
+/// Returns `true` if the authorization server announces PKCE with S256.
+fn announces_pkce(metadata: &AuthorizationMetadata) -> bool {
+    metadata.code_challenge_methods_supported.iter().flatten().any(|method| method == "S256")
 }
 
 /// Returns `true` if the authorization server supports client metadata documents.

@@ -10,8 +10,10 @@ use neuron_types::McpError;
 use rmcp::transport::AuthError;
 use rmcp::transport::auth::{CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::erased::erased;
+use crate::text::shortened;
 
 /// The tokens from an authorization, with the registration of the client that obtained them.
 ///
@@ -177,10 +179,11 @@ impl CredentialStore for SdkStore {
         'a: 'b,
         Self: 'b,
     {
-        let credentials = OAuthCredentials { stored, registration: self.registration.clone() };
-        Box::pin(
-            async move { self.storage.save(&self.server, credentials).await.map_err(store_error) },
-        )
+        Box::pin(async move {
+            check_token_type(&stored)?;
+            let credentials = OAuthCredentials { stored, registration: self.registration.clone() };
+            self.storage.save(&self.server, credentials).await.map_err(store_error)
+        })
     }
 
     fn clear<'a, 'b>(&'a self) -> BoxFuture<'b, Result<(), AuthError>>
@@ -189,6 +192,18 @@ impl CredentialStore for SdkStore {
         Self: 'b,
     {
         Box::pin(async move { self.storage.clear(&self.server).await.map_err(store_error) })
+    }
+}
+
+/// Returns an error if a new token is no bearer token, because the SDK sends every token as one.
+fn check_token_type(stored: &StoredCredentials) -> Result<(), AuthError> {
+    let Some(issued) = &stored.token_response else { return Ok(()) };
+    // The trait with the method for the type belongs to a crate that the SDK does not export.
+    let issued = serde_json::to_value(issued).unwrap_or_default();
+    let token_type = issued.get("token_type").and_then(Value::as_str).unwrap_or_default();
+    match token_type.eq_ignore_ascii_case("bearer") {
+        true => Ok(()),
+        false => Err(AuthError::InvalidTokenType(shortened(token_type))),
     }
 }
 

@@ -244,12 +244,17 @@ impl McpHttpService {
         // The SDK may handle the request in another task, where this span is not the current span.
         parts.extensions.insert(RequestParent::current());
         let is_json = has_json_body(&parts);
+        let deletes = parts.method == Method::DELETE;
         let claims = parts.extensions.get::<TokenClaims>();
         let listens =
             only_listens(&parts).then(|| claims.map_or(Duration::MAX, TokenClaims::lifetime));
 
-        let response = self.ask_sdk(Request::from_parts(parts, Full::new(body))).await;
+        let mut response = self.ask_sdk(Request::from_parts(parts, Full::new(body))).await;
 
+        // The SDK sends 202. Python's client reports every status except 200 and 204 as a failure.
+        if deletes && response.status() == StatusCode::ACCEPTED {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
         if room.is_some()
             && let Some(id) = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok())
         {

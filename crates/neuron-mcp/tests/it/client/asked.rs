@@ -244,6 +244,32 @@ async fn completed_url_elicitation_is_reported_to_the_handler() {
     assert_eq!(done.recv().await.as_deref(), Some("7"));
 }
 
+#[tokio::test]
+async fn unsafe_url_reaches_no_elicitation_handler() {
+    let (sender, _done) = mpsc::unbounded_channel();
+    let (_client, mut server) = connected(McpClient::builder().elicitation(Pages(sender))).await;
+    for (url, is_allowed) in [
+        ("https://a.example/pay?id=1", true),
+        ("http://127.0.0.1:8080/pay", true),
+        ("http://[::1]/pay", true),
+        ("http://localhost/pay", true),
+        ("http://a.example/pay", false),
+        ("javascript:alert(1)", false),
+        ("file:///etc/passwd", false),
+        ("https://a.example@b.example/", false),
+        ("https://:secret@b.example/", false),
+        ("pay", false),
+    ] {
+        let params = json!({ "mode": "url", "message": "Pay", "url": url, "elicitationId": "1" });
+        server.ask("q1", "elicitation/create", params).await;
+        let answer = server.next().await.unwrap();
+        match is_allowed {
+            true => assert_eq!(answer["result"]["action"], "accept", "{url}: {answer}"),
+            false => assert_eq!(answer["error"]["code"], -32602, "{url}: {answer}"),
+        }
+    }
+}
+
 /// Sends a log message to the client.
 async fn log(server: &mut Script, data: Value) {
     let params = json!({ "level": "warning", "logger": "db", "data": data });

@@ -127,6 +127,87 @@ async fn server_that_ignores_discover_gets_a_handshake() {
     assert_eq!(client.unwrap().version(), McpVersion::V2025_11_25);
 }
 
+/// A server of version 2026-07-28 that needs 20 seconds to start, for example because `npx` downloads it. It then finds
+/// `server/discover` and `initialize` in its input.
+#[tokio::test(start_paused = true)]
+async fn late_response_to_discover_is_used() {
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Refusal {
+        Before,
+        After,
+        Never,
+    }
+    for refusal in [Refusal::Before, Refusal::After, Refusal::Never] {
+        let (mut server, reader, writer) = Script::new();
+        let serving = async {
+            let discover = server.expect("server/discover").await;
+            let initialize = server.expect("initialize").await;
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            if refusal == Refusal::Before {
+                server.refuse(&initialize, -32022, "another version").await;
+            }
+            server.describe(&discover, json!({ "tools": {} })).await;
+            if refusal == Refusal::After {
+                server.refuse(&initialize, -32022, "another version").await;
+            }
+            // The rest of the handshake, `notifications/initialized`, is not sent.
+            let call = server.expect("tools/call").await;
+            let meta = &call["params"]["_meta"];
+            assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28", "{call}");
+            server.reply(&call, said("hello")).await;
+        };
+        let calling = async {
+            let client = McpClient::builder().connect_io(reader, writer).await.unwrap();
+            assert_eq!(client.version(), McpVersion::V2026_07_28, "{refusal:?}");
+            assert_eq!(client.server_info().name, "script");
+            client.call_tool_json("greet", Value::Null).await.unwrap()
+        };
+        let (output, ()) = tokio::join!(calling, serving);
+        assert_eq!(text(&output), "hello", "{refusal:?}");
+    }
+}
+
+/// After `initialize`, a server of several versions expects the rest of the handshake.
+#[tokio::test(start_paused = true)]
+async fn accepted_handshake_precedes_a_late_response_to_discover() {
+    let (mut server, reader, writer) = Script::new();
+    let serving = async {
+        let discover = server.expect("server/discover").await;
+        let initialize = server.expect("initialize").await;
+        server.describe(&discover, json!({})).await;
+        server.welcome(&initialize, "2025-11-25", json!({})).await;
+    };
+    let (client, ()) = tokio::join!(McpClient::builder().connect_io(reader, writer), serving);
+    assert_eq!(client.unwrap().version(), McpVersion::V2025_11_25);
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_that_refuses_both_requests_late_is_an_error() {
+    let (mut server, reader, writer) = Script::new();
+    let serving = async {
+        let discover = server.expect("server/discover").await;
+        let initialize = server.expect("initialize").await;
+        server.refuse(&initialize, -32022, "another version").await;
+        server.refuse(&discover, -32601, "what is that?").await;
+    };
+    let (client, ()) = tokio::join!(McpClient::builder().connect_io(reader, writer), serving);
+    let error = client.unwrap_err();
+    assert!(error.to_string().contains("another version"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_without_older_versions_waits_until_the_connect_timeout() {
+    let (mut server, reader, writer) = Script::new();
+    let builder = McpClient::builder().versions([McpVersion::V2026_07_28]);
+    let serving = async {
+        let discover = server.expect("server/discover").await;
+        tokio::time::sleep(Duration::from_secs(29)).await;
+        server.describe(&discover, json!({})).await;
+    };
+    let (client, ()) = tokio::join!(builder.connect_io(reader, writer), serving);
+    assert_eq!(client.unwrap().version(), McpVersion::V2026_07_28);
+}
+
 #[tokio::test(start_paused = true)]
 async fn silent_server_fails_after_the_connect_timeout() {
     let (_server, reader, writer) = Script::new();

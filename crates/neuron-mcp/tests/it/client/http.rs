@@ -6,6 +6,7 @@ mod slow;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response};
@@ -15,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use neuron_mcp::{HttpConfig, McpClient, McpError, McpLimitExceeded, McpVersion};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::script::{said, text};
@@ -274,6 +276,31 @@ async fn event_stream_without_a_response_is_an_error() {
     let error = client.list_tools(None).await.unwrap_err();
     assert!(matches!(error, McpError::Transport(_)), "{error}");
     assert_eq!(greet(&client).await.unwrap(), "hello");
+}
+
+/// A server sets the pause before the client opens a stream again. Without a minimum, `retry: 0` made the client send
+/// requests without end.
+#[tokio::test]
+async fn stream_is_not_opened_again_without_a_pause() {
+    let (sender, mut opened) = mpsc::unbounded_channel();
+    let server = serve(move |asked| {
+        if asked.method == Method::GET {
+            sender.send(Instant::now()).ok();
+            return events("id: 1\nretry: 0\ndata: {}\n\n".to_owned());
+        }
+        let mut response = asked.served();
+        if asked.is("initialize") {
+            response.headers_mut().insert("mcp-session-id", "s".parse().unwrap());
+        }
+        response
+    })
+    .await;
+    let client = McpClient::connect_http(config(&server.url)).await.unwrap();
+    let first = opened.recv().await.unwrap();
+    opened.recv().await.unwrap();
+    let third = opened.recv().await.unwrap();
+    assert!(third - first >= Duration::from_secs(1), "{:?}", third - first);
+    drop(client);
 }
 
 #[tokio::test]

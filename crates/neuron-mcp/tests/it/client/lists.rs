@@ -5,7 +5,7 @@ use std::time::Duration;
 use neuron_mcp::{McpClient, McpError, McpTimeout};
 use serde_json::{Value, json};
 
-use super::{connected, connected_to};
+use super::{connected, connected_to, connected_to_modern};
 use crate::script::Script;
 
 /// Serves a list in `pages` pages. Returns the cursors that the client sent.
@@ -86,13 +86,89 @@ async fn empty_list_has_no_items() {
 }
 
 #[tokio::test]
-async fn repeated_cursor_is_an_error() {
+async fn repeated_cursor_ends_the_list() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let serving = serve_pages(&mut server, "tools/list", 3, |number| {
         (tool(number), Some(["a", "b", "a"][number].to_owned()))
     });
     let (tools, _) = tokio::join!(client.list_all_tools(), serving);
-    assert!(matches!(tools.unwrap_err(), McpError::Other(_)));
+    let names: Vec<_> = tools.unwrap().into_iter().map(|tool| tool.name).collect();
+    assert_eq!(names, ["tool-0", "tool-1", "tool-2"]);
+}
+
+/// Until 2025-11-25, several servers send an empty cursor at the end of a list. Since 2026-07-28, it is a cursor like
+/// any other.
+#[tokio::test]
+async fn empty_cursor_ends_the_list_before_2026_07_28() {
+    let empty = |number: usize| (tool(number), (number == 0).then(String::new));
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let serving = serve_pages(&mut server, "tools/list", 1, empty);
+    let (tools, _) = tokio::join!(client.list_all_tools(), serving);
+    assert_eq!(tools.unwrap().len(), 1);
+
+    let capabilities = json!({ "tools": {} });
+    let (client, mut server) = connected_to_modern(McpClient::builder(), capabilities).await;
+    let serving = serve_pages(&mut server, "tools/list", 2, |number| {
+        let (mut page, next) = empty(number);
+        // Required since 2026-07-28.
+        page["resultType"] = "complete".into();
+        page["ttlMs"] = 0.into();
+        page["cacheScope"] = "private".into();
+        (page, next)
+    });
+    let (tools, cursors) = tokio::join!(client.list_all_tools(), serving);
+    assert_eq!((tools.unwrap().len(), &cursors[1]), (2, &json!("")));
+}
+
+/// These characters hide text from a person, change its order, or control a terminal.
+#[tokio::test]
+async fn hidden_characters_are_removed_from_what_a_server_names() {
+    const HIDDEN: &str = "a\u{202e}b\u{1b}\u{e0041}\nc";
+    let (name, text) = ("abc", "ab\nc");
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let named = |mut item: Value| {
+        for field in ["name", "title", "description"] {
+            item[field] = HIDDEN.into();
+        }
+        item
+    };
+    let serving = async {
+        let request = server.expect("tools/list").await;
+        let schema = json!({ "type": "object", "description": HIDDEN, "default": HIDDEN });
+        let tool = named(json!({ "inputSchema": schema, "outputSchema": schema }));
+        server.reply(&request, json!({ "tools": [tool] })).await;
+        let request = server.expect("resources/list").await;
+        let resource = named(json!({ "uri": "file:///a" }));
+        server.reply(&request, json!({ "resources": [resource] })).await;
+        let request = server.expect("resources/templates/list").await;
+        let template = named(json!({ "uriTemplate": "file:///{a}" }));
+        server.reply(&request, json!({ "resourceTemplates": [template] })).await;
+        let request = server.expect("prompts/list").await;
+        let prompt = named(json!({ "arguments": [named(json!({}))] }));
+        server.reply(&request, json!({ "prompts": [prompt] })).await;
+        let request = server.expect("ping").await;
+        server.refuse(&request, -32000, HIDDEN).await;
+    };
+    let asking = async {
+        let shown = (name, Some(name), Some(text));
+        let tool = client.list_all_tools().await.unwrap().remove(0);
+        assert_eq!((&*tool.name, tool.title.as_deref(), Some(&*tool.description)), shown);
+        let schema = json!({ "type": "object", "description": text, "default": HIDDEN });
+        assert_eq!((&tool.input_schema, &tool.output_schema), (&schema, &Some(schema.clone())));
+        let it = client.list_all_resources().await.unwrap().remove(0);
+        assert_eq!((&*it.name, it.title.as_deref(), it.description.as_deref()), shown);
+        let it = client.list_all_resource_templates().await.unwrap().remove(0);
+        assert_eq!((&*it.name, it.title.as_deref(), it.description.as_deref()), shown);
+        let it = client.list_all_prompts().await.unwrap().remove(0);
+        assert_eq!((&*it.name, it.title.as_deref(), it.description.as_deref()), shown);
+        assert_eq!(
+            (&*it.arguments[0].name, it.arguments[0].description.as_deref()),
+            (name, Some(text))
+        );
+        let error = client.ping().await.unwrap_err().to_string();
+        assert!(error.contains("ab\nc (-32000)"), "{error:?}");
+    };
+    tokio::join!(asking, serving);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ async fn tool_is_called_in_a_session() {
     assert_eq!(response.header("content-type"), Some("text/event-stream"));
 
     let response = Request::new("DELETE").session(&id).send(server.addr).await;
-    assert_eq!(response.status, 202);
+    assert_eq!(response.status, 204);
     let response = call(&id, "echo", &json!({ "text": "again" })).send(server.addr).await;
     assert_eq!(response.status, 404);
 }

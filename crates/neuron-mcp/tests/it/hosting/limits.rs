@@ -177,7 +177,7 @@ async fn least_recently_used_session_is_replaced_unless_all_are_in_use() {
     let response = modern_call("echo", &json!({ "text": "new" })).send(server.addr).await;
     assert_eq!(response.tool_text(), "new");
 
-    assert_eq!(Request::new("DELETE").session(&first).send(server.addr).await.status, 202);
+    assert_eq!(Request::new("DELETE").session(&first).send(server.addr).await.status, 204);
     begin(server.addr, |request| request).await;
 }
 

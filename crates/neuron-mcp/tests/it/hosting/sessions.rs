@@ -36,7 +36,7 @@ async fn deleting_an_unknown_session_is_not_found() {
     let id = begin(server.addr, |request| request).await;
     let delete = async |id: &str| Request::new("DELETE").session(id).send(server.addr).await.status;
     assert_eq!(delete("made-up").await, 404);
-    assert_eq!(delete(&id).await, 202);
+    assert_eq!(delete(&id).await, 204);
     assert_eq!(delete(&id).await, 404);
 }
 

@@ -34,6 +34,14 @@ pub(crate) struct Behaviour {
     pub(crate) hides_challenge: bool,
     /// Issuer in the metadata of the authorization server. `None` for the correct issuer.
     pub(crate) issuer: Option<String>,
+    /// URL of the authorization page in the metadata. `None` for the correct URL.
+    pub(crate) page: Option<&'static str>,
+    /// Set to omit the methods of PKCE from the metadata.
+    pub(crate) hides_pkce: bool,
+    /// Value of `token_type` in token responses. `None` for `Bearer`.
+    pub(crate) token_type: Option<&'static str>,
+    /// Set to refuse every token request with a long text that repeats the request.
+    pub(crate) repeats_requests: bool,
 }
 
 /// Signals of a token renewal whose response is delayed until the test releases it.
@@ -190,19 +198,29 @@ impl State {
                 "authorization_servers": [address],
                 "scopes_supported": ["read"],
             })),
-            (_, "/.well-known/oauth-authorization-server") => ok(&json!({
-                "issuer": self.behaviour.issuer.clone().unwrap_or_else(|| address.to_owned()),
-                "authorization_endpoint": format!("{address}/authorize"),
-                "token_endpoint": format!("{address}/token"),
-                "registration_endpoint": format!("{address}/register"),
-                "response_types_supported": ["code"],
-                "code_challenge_methods_supported": ["S256"],
-                "token_endpoint_auth_methods_supported": ["client_secret_post", "none"],
-            })),
+            (_, "/.well-known/oauth-authorization-server") => ok(&self.metadata(address)),
             (Method::POST, "/register") => self.register(body),
             (Method::POST, "/token") => self.token(&query(std::str::from_utf8(body).unwrap())),
             _ => status(StatusCode::NOT_FOUND),
         }
+    }
+
+    /// Returns the metadata of the authorization server.
+    fn metadata(&self, address: &str) -> Value {
+        let Behaviour { issuer, page, hides_pkce, .. } = &self.behaviour;
+        let page = page.map_or_else(|| format!("{address}/authorize"), str::to_owned);
+        let mut metadata = json!({
+            "issuer": issuer.clone().unwrap_or_else(|| address.to_owned()),
+            "authorization_endpoint": page,
+            "token_endpoint": format!("{address}/token"),
+            "registration_endpoint": format!("{address}/register"),
+            "response_types_supported": ["code"],
+            "token_endpoint_auth_methods_supported": ["client_secret_post", "none"],
+        });
+        if !hides_pkce {
+            metadata["code_challenge_methods_supported"] = json!(["S256"]);
+        }
+        metadata
     }
 
     /// Responds to a POST to the MCP endpoint.
@@ -256,6 +274,12 @@ impl State {
 
     /// Responds to a token request with a code, a refresh token, or client credentials.
     fn token(&mut self, asked: &HashMap<String, String>) -> Answer {
+        if self.behaviour.repeats_requests {
+            let text = format!("{asked:?} is wrong {}", "x".repeat(10_000));
+            let mut answer = ok(&json!({"error": "invalid_request", "error_description": text}));
+            *answer.status_mut() = StatusCode::BAD_REQUEST;
+            return answer;
+        }
         let grant = asked["grant_type"].clone();
         let client = asked.get("client_id").cloned().unwrap_or_default();
         let scope = match grant.as_str() {
@@ -283,7 +307,7 @@ impl State {
         self.renewals.insert(renewal.clone());
         let mut answer = json!({
             "access_token": token,
-            "token_type": "Bearer",
+            "token_type": self.behaviour.token_type.unwrap_or("Bearer"),
             "scope": scope,
             "refresh_token": renewal,
         });

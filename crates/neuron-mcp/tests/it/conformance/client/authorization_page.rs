@@ -20,8 +20,8 @@ impl OAuthRedirect for AuthorizationPage {
     }
 }
 
-/// Requests a page over plain HTTP, and returns its `Location` header.
-async fn location(url: &str) -> Result<String, String> {
+/// Requests a page over plain HTTP, and returns the whole response.
+pub(super) async fn get(url: &str) -> Result<String, String> {
     let uri: http::Uri = url.parse().map_err(|error| format!("{error}"))?;
     let authority = uri.authority().ok_or("no authority")?.as_str();
     let path = uri.path_and_query().ok_or("no path")?.as_str();
@@ -33,7 +33,12 @@ async fn location(url: &str) -> Result<String, String> {
         stream.read_to_end(&mut answer).await
     };
     exchange.await.map_err(|error| error.to_string())?;
-    let answer = String::from_utf8_lossy(&answer);
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Requests a page over plain HTTP, and returns its `Location` header.
+async fn location(url: &str) -> Result<String, String> {
+    let answer = get(url).await?;
     let mut headers = answer.lines().filter_map(|line| line.split_once(": "));
     headers
         .find(|(name, _)| name.eq_ignore_ascii_case("location"))

@@ -10,7 +10,7 @@ use neuron_mcp::{
 use neuron_types::ToolDefinition;
 use serde_json::{Map, Value, json};
 
-use super::authorization_page::AuthorizationPage;
+use super::authorization_page::{AuthorizationPage, get};
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
@@ -60,7 +60,7 @@ impl Scenario {
 
 /// Connects to the server of the MCP conformance suite, sends the requests of the scenario, and closes the connection.
 async fn play(scenario: &Scenario) -> Outcome {
-    let builder = match authorization(scenario) {
+    let builder = match authorization(scenario).await {
         Some(oauth) => McpClient::builder().oauth(oauth),
         None => McpClient::builder(),
     };
@@ -71,12 +71,14 @@ async fn play(scenario: &Scenario) -> Outcome {
 }
 
 /// Returns the OAuth configuration of an authorization scenario. Returns `None` for other scenarios.
-fn authorization(scenario: &Scenario) -> Option<OAuthConfig> {
+async fn authorization(scenario: &Scenario) -> Option<OAuthConfig> {
     let name = scenario.name.strip_prefix("auth/")?;
     let (id, secret) = (scenario.context("client_id"), scenario.context("client_secret"));
     let by_person = OAuthConfig::new(AuthorizationPage).with_client_name("neuron");
     Some(match name {
-        "client-credentials-basic" => OAuthConfig::client_credentials(id, secret),
+        "client-credentials-basic" => {
+            OAuthConfig::client_credentials(id, secret, issuer(&scenario.server).await?)
+        }
         "pre-registration" => by_person
             .with_client(id)
             .with_client_secret(secret)
@@ -86,6 +88,16 @@ fn authorization(scenario: &Scenario) -> Option<OAuthConfig> {
             .with_client_metadata_url("https://conformance-test.local/client-metadata.json"),
         _ => by_person,
     })
+}
+
+/// Returns the issuer that the suite's server names. The scenario does not contain the issuer.
+async fn issuer(server: &str) -> Option<String> {
+    let (host, path) = server.strip_prefix("http://")?.split_once('/')?;
+    let metadata = format!("http://{host}/.well-known/oauth-protected-resource/{path}");
+    let response = get(&metadata).await.ok()?;
+    let json = response.get(response.find('{')?..=response.rfind('}')?)?;
+    let metadata: Value = serde_json::from_str(json).ok()?;
+    metadata["authorization_servers"][0].as_str().map(str::to_owned)
 }
 
 /// Sends the requests that the scenario expects from the client.
