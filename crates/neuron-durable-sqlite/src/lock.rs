@@ -12,7 +12,7 @@
 //! file twice. It is also needed for a database in memory, which has no lock files.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -240,11 +240,10 @@ fn lock_file(
     run: i64,
     lease: Duration,
 ) -> Result<Option<(File, PathBuf)>, JournalError> {
-    fs::create_dir_all(folder).map_err(naming(folder))?;
+    create_folder(folder).map_err(naming(folder))?;
     let path = path(folder, run);
     loop {
-        let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let mut file = opened.map_err(naming(&path))?;
+        let mut file = open_or_create(folder, &path).map_err(naming(&path))?;
         match file.try_lock() {
             Ok(()) if is_at(&file, &path) => {
                 // The time is set before the length is written. Otherwise a new, short lease could be read with the old
@@ -256,7 +255,7 @@ fn lock_file(
                 return Ok(Some((file, path)));
             }
             // The file was deleted before it was locked, and another process may hold a new file of the same name.
-            Ok(()) => fs::create_dir_all(folder).map_err(naming(folder))?,
+            Ok(()) => create_folder(folder).map_err(naming(folder))?,
             Err(TryLockError::WouldBlock) if has_expired(&path) => {
                 // The old holder keeps its lock on the deleted file, which no path leads to any more.
                 fs::remove_file(&path).map_err(naming(&path))?;
@@ -265,6 +264,41 @@ fn lock_file(
             Err(TryLockError::Error(error)) => return Err(naming(&path)(error)),
         }
     }
+}
+
+/// Creates the folder of the lock files, if it does not exist. Users without access to the database have no access to
+/// the folder.
+fn create_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        let mode = mode_of_database(folder);
+        // Users who may read the database may open the folder.
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, mode | ((mode & 0o444) >> 2));
+    }
+    builder.create(folder)
+}
+
+/// Opens a lock file, and creates it if it does not exist. Users without access to the database have no access to the
+/// file.
+fn open_or_create(folder: &Path, path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode_of_database(folder));
+    #[cfg(not(unix))]
+    let _ = folder;
+    options.open(path)
+}
+
+/// Returns the mode of the database that the folder of lock files belongs to.
+#[cfg(unix)]
+fn mode_of_database(folder: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    // Without the ending `.locks`.
+    let database = fs::metadata(folder.with_extension(""));
+    database.map_or(0o600, |metadata| metadata.permissions().mode() & 0o666)
 }
 
 /// Returns `true` if the lease of a locked file has expired. Returns `false` if the file contains no length of a lease.

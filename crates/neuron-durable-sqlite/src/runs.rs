@@ -37,6 +37,8 @@ use crate::{JournalError, RunDetails, RunPool, RunStatus, RunSummary};
 /// - The folder `runs.db.locks` contains locks.
 /// - The file `runs.db-witness` is used to detect lost commits.
 /// - SQLite's own files exist while the database is in use.
+///
+/// On Unix, only the owner can read a new database and the files beside it. An existing database keeps its mode.
 #[derive(Debug, Clone)]
 pub struct SqliteRuns {
     database: Database,

@@ -9,6 +9,7 @@ mod files;
 mod locks;
 mod outline;
 mod path_error;
+mod private;
 
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,9 @@ use locks::Lock;
 /// [`update`](VersionedSessionStorage::update) and [`append`](VersionedSessionStorage::append) also work between
 /// processes. If the file system has no such locks, every write returns an error. The hidden folder `.neuron` beside
 /// the sessions contains the locks and unfinished files.
+///
+/// On Unix, only the owner can read new files and directories (modes 0600 and 0700). Existing ones keep their
+/// permissions.
 ///
 /// An append replaces the whole file in these cases:
 ///

@@ -21,6 +21,9 @@ const MANY_PAGES: i64 = 256;
 
 /// Stores sessions in a SQLite database. Clones share its connections.
 ///
+/// On Unix, only the owner can read a new database, its other files and its backups. An existing database keeps its
+/// mode.
+///
 /// # Cancel safety
 ///
 /// If the future of a write is dropped, the write happens completely or not at all. It never happens after a write that

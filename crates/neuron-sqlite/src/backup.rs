@@ -49,9 +49,14 @@ fn copy(source: &Connection, path: &Path, to: &Path) -> Result<(), SqliteError> 
     source.execute("VACUUM INTO ?1", [utf8]).map(drop).map_err(fail)
 }
 
-/// Opens and locks the unfinished file. Returns an error if another backup holds the lock.
+/// Opens and locks the unfinished file, which only its owner can read on Unix. Returns an error if another backup holds
+/// the lock.
 fn lock(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
-use crate::descriptors::Kept;
+use crate::descriptors::{self, Kept};
 use crate::witness::Witness;
 use crate::{Schema, SqliteError, SqliteOptions, header, open_files};
 
@@ -34,6 +34,10 @@ pub(crate) fn open(
         witness.check_file()?;
     }
     open_files::make_folder(path)?;
+    if !path.exists() {
+        // SQLite itself would let every user read the new file. If this fails, SQLite reports the reason.
+        kept.extend(descriptors::create(path).ok());
+    }
     let start = Instant::now();
     loop {
         match set_up_writer(path, schema, options, witness) {

@@ -5,7 +5,7 @@
 //! does not notice this. Another process may then treat the database as unused and delete its write-ahead log.
 //! Therefore each descriptor stays open as long as this process has a connection to the database.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -17,6 +17,16 @@ pub(crate) fn read(path: &Path, length: usize) -> io::Result<(Vec<u8>, Kept)> {
     let read = Read::by_ref(&mut file).take(length as u64).read_to_end(&mut bytes);
     let kept = Kept::of(file);
     read.map(|_| (bytes, kept))
+}
+
+/// Creates an empty file for a new database. On Unix, only its owner can read the file. SQLite gives the same mode to
+/// the write-ahead log and the other files. An existing file keeps its content and its mode.
+pub(crate) fn create(path: &Path) -> io::Result<Kept> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(Kept::of)
 }
 
 #[cfg(unix)]

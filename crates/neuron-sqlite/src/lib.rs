@@ -58,6 +58,9 @@
 //! On Unix each transaction checks that the paths of the database and its log still name the open files, and that the
 //! database has no other hard link. On Windows an open file cannot be deleted or replaced.
 //!
+//! On Unix, only the owner can read a new database, its other files and its backups (mode 0600). An existing database
+//! keeps its mode, and its other files get the same mode.
+//!
 //! # Several processes
 //!
 //! Any number of processes on one machine may use a database at the same time. SQLite's write-ahead log allows reads

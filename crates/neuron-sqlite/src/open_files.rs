@@ -1,6 +1,6 @@
 //! Checks that the paths of an open database still name the same files ([`OpenFiles`]).
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -129,8 +129,14 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), SqliteError> {
         return Ok(());
     };
     let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    // Only the owner can read the files in it.
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     // The names of the new folders must survive a crash, as the commits in them do.
-    fs::create_dir_all(folder)
+    builder
+        .create(folder)
         .and_then(|()| missing.into_iter().try_for_each(sync_folder))
         .map_err(|source| SqliteError::Io { path: folder.into(), source })
 }

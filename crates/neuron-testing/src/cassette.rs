@@ -49,9 +49,9 @@ const VARIABLE: &str = "NEURON_CASSETTES";
 ///
 /// # Secrets
 ///
-/// The file has no HTTP headers. Keys of well-known services become `[KEY]`. [`secret`](Self::secret) replaces other
-/// values, even if a value is split over several pieces of a stream. Numbers are not replaced. Check the file for
-/// further secrets before you commit it.
+/// The file has no HTTP headers. Secrets in the formats of [`secret_formats`](neuron_types::secret_formats) become
+/// `[KEY]`. [`secret`](Self::secret) replaces other values, even if a value is split over several pieces of a stream.
+/// Numbers are not replaced. Check the file for further secrets before you commit it.
 ///
 /// # Errors of the vendor
 ///

@@ -1,5 +1,7 @@
 //! Correction of arguments that models often write in a wrong form.
 
+use std::cell::Cell;
+
 use serde_json::{Number, Value};
 
 use crate::ToolDefinition;
@@ -32,12 +34,16 @@ impl ToolDefinition {
     /// # Ok::<_, serde_json::Error>(())
     /// ```
     pub fn correct_arguments(&self, input: &mut Value) -> bool {
-        correct(input, Schema { schema: &self.input_schema, root: &self.input_schema }, 0)
+        let (schema, left) = (&self.input_schema, &Cell::new(MAX_SCHEMAS));
+        correct(input, Schema { schema, root: schema, left }, 0)
     }
 }
 
 /// Maximum depth of arguments, references and alternatives that are corrected.
 const MAX_DEPTH: usize = 32;
+
+/// Maximum number of schemas that are read. A foreign server may send alternatives that refer to each other.
+const MAX_SCHEMAS: usize = 10_000;
 
 /// The largest number up to which all integers have an exact value as a floating-point number.
 const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
@@ -47,6 +53,8 @@ const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 struct Schema<'s> {
     schema: &'s Value,
     root: &'s Value,
+    /// Number of schemas that may still be read.
+    left: &'s Cell<usize>,
 }
 
 /// The types that a schema allows.
@@ -120,6 +128,13 @@ impl<'s> Schema<'s> {
         Self { schema, ..self }
     }
 
+    /// Counts a schema that is read. Returns `false` if no more may be read.
+    fn may_read(self, depth: usize) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left > 0 && depth <= MAX_DEPTH
+    }
+
     fn list(self, key: &str) -> impl Iterator<Item = Self> + use<'s> {
         let list = self.schema.get(key).and_then(Value::as_array);
         list.into_iter().flatten().map(move |schema| self.at(schema))
@@ -138,7 +153,7 @@ impl<'s> Schema<'s> {
 
     /// Returns the types of the values that the schema allows.
     fn types(self, depth: usize) -> Types {
-        if depth > MAX_DEPTH {
+        if !self.may_read(depth) {
             return Types::ANY;
         }
         let own = match self.schema.get("type") {
@@ -181,7 +196,7 @@ impl<'s> Schema<'s> {
     /// Calls `visit` with the schema and all schemas that the object or array `value` must satisfy too. Alternatives count
     /// only if a single one is possible.
     fn each(self, value: &Value, depth: usize, visit: &mut impl FnMut(Self)) {
-        if depth > MAX_DEPTH {
+        if !self.may_read(depth) {
             return;
         }
         visit(self);
@@ -378,9 +393,14 @@ mod tests {
     fn depth_is_bounded() {
         let deep = (0..200).fold(json!({ "size": 1.0 }), |inner, _| json!({ "left": inner }));
         check(json!({ "$ref": "#/$defs/Tree" }), deep.clone(), deep);
-        let text = (0..40).fold("[]".to_owned(), |inner, _| json!([inner]).to_string());
-        let schema = json!({ "type": "array", "items": { "type": "array" } });
-        let root = json!({ "type": "object", "properties": { "a": schema } });
-        corrected(&root, &json!({ "a": text.get(..100).unwrap() }));
+        let text = (0..6).fold("[]".to_owned(), |inner, _| json!([inner]).to_string());
+        let root = json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/A" } },
+            "$defs": { "A": { "type": "array", "items": { "$ref": "#/$defs/A" } } } });
+        assert_eq!(corrected(&root, &json!({ "a": text })), json!({ "a": [[[[[[[]]]]]]] }));
+        // Alternatives that refer to themselves.
+        let own = json!({ "$ref": "#" });
+        let hostile = json!({ "anyOf": [own, own, own], "properties": { "a": own } });
+        let input = json!({ "a": { "a": "{}" } });
+        assert_eq!(corrected(&hostile, &input), input);
     }
 }

@@ -33,6 +33,7 @@
 //! | recovery after a crash | [`DurableContext`], [`Durability`], [`DurableProvider`] |
 //! | stored conversations | [`Session`], [`SessionStorage`], [`VersionedSessionStorage`], [`stored_json`] |
 //! | limits on usage and cost | [`UsageLimits`], [`Budget`], [`Cost`], [`Money`], [`PriceList`] |
+//! | removing secrets from texts | [`secret_formats`] |
 //! | errors | [`ProviderError`], [`ToolError`], [`LoopError`] and the other error enums |
 //! | wasm32 | [`WasmCompatSend`], [`WasmBoxedFuture`] |
 //!
@@ -107,6 +108,7 @@ mod price_list;
 mod retry;
 mod run_snapshot;
 mod scope;
+pub mod secret_formats;
 mod session;
 mod session_id;
 mod session_storage;

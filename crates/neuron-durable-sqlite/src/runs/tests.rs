@@ -432,6 +432,23 @@ async fn value_longer_than_the_record_limit_is_an_error_until_the_limit_is_raise
     assert_eq!(open(100).await.record("quote", json!(1)).await.unwrap(), value);
 }
 
+/// The folder of the locks must not be more accessible than the database.
+#[cfg(unix)]
+#[tokio::test]
+async fn new_database_and_its_locks_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let (folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let context = opened(&runs, "r").await;
+    let locks = folder.path().join("runs.db.locks");
+    let lock = std::fs::read_dir(&locks).unwrap().next().unwrap().unwrap().path();
+    for (path, expected) in [(&path, 0o600), (&locks, 0o700), (&lock, 0o600)] {
+        let mode = std::fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, expected, "{}", path.display());
+    }
+    drop(context);
+}
+
 #[tokio::test]
 async fn prune_creates_no_lock_files() {
     let (folder, path) = place();

@@ -10,6 +10,9 @@ use super::PayloadStore;
 
 /// Stores payloads as files of a directory, which all workers of a task queue must share. Each file is synced to the
 /// disk, and is never left half-written.
+///
+/// On Unix, only the user of the worker can read new files and a new directory (modes 0600 and 0700). Run all workers
+/// and clients as the same user.
 #[derive(Debug, Clone)]
 pub struct FilePayloadStore {
     directory: PathBuf,
@@ -61,13 +64,45 @@ fn write(directory: &Path, key: &str, bytes: &[u8]) -> io::Result<()> {
     if file.exists() {
         return Ok(());
     }
-    fs::create_dir_all(directory)?;
+    create_directory(directory)?;
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let beside = directory.join(format!(".{key}.{}.{number}", process::id()));
-    let mut open = fs::File::create(&beside)?;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut open = options.open(&beside)?;
     io::Write::write_all(&mut open, bytes)?;
     open.sync_all()?;
     fs::rename(&beside, &file)?;
     // The directory is synced too, so the new name survives a power failure.
     fs::File::open(directory)?.sync_all()
+}
+
+/// Creates a directory that only its owner can read, and all missing directories above it.
+fn create_directory(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn new_files_and_directories_are_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("above/payloads");
+        write(&directory, "0a1b", b"payload").unwrap();
+        for (name, expected) in [("", 0o700), ("payloads", 0o700), ("payloads/0a1b", 0o600)] {
+            let path = folder.path().join("above").join(name);
+            let mode = fs::metadata(path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, expected, "{name}");
+        }
+    }
 }

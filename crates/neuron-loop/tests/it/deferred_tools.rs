@@ -236,7 +236,7 @@ async fn incomplete_calls_get_an_error_that_names_the_arguments() {
     let inputs = [
         json!({}),
         json!({ "name": "send_mail" }),
-        json!({ "name": "send_mail", "arguments": "{}" }),
+        json!({ "name": "send_mail", "arguments": "{" }),
         through(CALL_TOOL, through("send_mail", json!({}))),
         invalid,
     ];

@@ -12,6 +12,7 @@ use super::files::{open, sync_directory};
 use super::locks::{Lock, Locks, Turn};
 use super::outline::{self, Outline};
 use super::path_error::naming;
+use super::private;
 
 /// Folder for lock files and unfinished files. No session can have this name, because session ids do not start with a
 /// full stop.
@@ -109,7 +110,8 @@ impl Directory {
         let hidden = self.path.join(HIDDEN);
         if !hidden.is_dir() {
             let is_new = !self.path.is_dir();
-            fs::create_dir_all(&hidden).map_err(naming("make the directory", &self.path))?;
+            let created = private::create_directory(&hidden);
+            created.map_err(naming("make the directory", &self.path))?;
             let parent = self.path.parent().filter(|path| !path.as_os_str().is_empty());
             if is_new {
                 sync_directory(parent.unwrap_or(Path::new(".")))?;

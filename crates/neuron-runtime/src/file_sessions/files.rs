@@ -11,6 +11,7 @@ use super::blocking::Caller;
 use super::directory::Directory;
 use super::locks::{Lock, Turn};
 use super::path_error::naming;
+use super::private;
 
 /// A session's file and its lock. Dropping it releases the lock.
 pub(super) struct LockedFile {
@@ -110,14 +111,15 @@ impl LockedFile {
         sync_directory(self.directory.path())
     }
 
-    /// Writes `json` to the path `unfinished` and syncs it, with the permissions of the session's file.
+    /// Writes `json` to the path `unfinished` and syncs it. The file gets the permissions of the session's file, or is
+    /// private if the session is new.
     fn write(&self, unfinished: &Path, json: &[u8]) -> io::Result<()> {
         match fs::remove_file(unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         // `create_new` does not follow a link that leads out of the directory.
-        let mut file = OpenOptions::new().write(true).create_new(true).open(unfinished)?;
+        let mut file = private::writing().create_new(true).open(unfinished)?;
         if let Ok(before) = fs::metadata(&self.path) {
             // An operator may have changed the permissions of the file, so they are kept.
             file.set_permissions(before.permissions())?;

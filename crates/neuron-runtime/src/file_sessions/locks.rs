@@ -8,7 +8,7 @@
 //! or their exit.
 
 use std::array;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -17,6 +17,7 @@ use neuron_types::StorageError;
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
 use super::path_error::naming;
+use super::private;
 
 /// Number of lock files. Sessions share these files, so the deletion of a session deletes no lock file.
 const LOCKS: usize = 64;
@@ -64,10 +65,9 @@ impl Lock {
     pub(super) fn open(hidden: &Path, id: &str) -> Result<Self, StorageError> {
         let path = hidden.join(format!("{:02}.lock", lock_of(id)));
         loop {
-            let file: File = OpenOptions::new()
+            let file: File = private::writing()
                 .create(true)
                 .truncate(false)
-                .write(true)
                 .open(&path)
                 .map_err(naming("open the lock", &path))?;
             let is_held = match file.try_lock() {

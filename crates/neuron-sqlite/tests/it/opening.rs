@@ -6,7 +6,7 @@ use std::path::Path;
 use neuron_sqlite::rusqlite::Connection;
 use neuron_sqlite::{Database, Schema, SqliteError, SqliteOptions, Synchronous};
 
-use crate::support::{NOTES, add, all, files, open, place};
+use crate::support::{NOTES, add, all, files, open, patient, place};
 
 /// Checks that opening a file returns an error with these words after the path, and that nothing in its folder changes.
 #[track_caller]
@@ -47,6 +47,38 @@ async fn reopened_database_has_all_writes() {
     }
     let names: Vec<_> = files(folder.path()).into_keys().collect();
     assert_eq!(names, ["notes.db"], "the last to close it leaves no log");
+}
+
+/// Regression test. With the usual umask, every user could read a new database.
+#[cfg(unix)]
+#[tokio::test]
+async fn new_database_is_private_and_existing_database_keeps_its_mode() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let (folder, path) = place();
+    let check = |names: &[&str], expected: u32| {
+        for name in names {
+            let mode = fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, expected, "{name}");
+        }
+    };
+    const FILES: [&str; 4] = ["notes.db", "notes.db-wal", "notes.db-shm", "notes.db-witness"];
+    let notes = Database::open_witnessed(&path, NOTES, patient()).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    notes.backup(folder.path().join("copy.db")).await.unwrap();
+    check(&FILES, 0o600);
+    check(&["copy.db"], 0o600);
+    drop(notes);
+
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    fs::remove_file(folder.path().join("notes.db-witness")).unwrap();
+    let notes = Database::open_witnessed(&path, NOTES, patient()).await.unwrap();
+    add(&notes, "two").await.unwrap();
+    check(&FILES, 0o640);
+
+    let link = folder.path().join("link.db");
+    symlink(folder.path().join("target.db"), &link).unwrap();
+    drop(open(&link).await.unwrap());
+    check(&["target.db"], 0o600);
 }
 
 #[tokio::test]

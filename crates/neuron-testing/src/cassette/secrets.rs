@@ -2,36 +2,10 @@
 
 use std::ops::Range;
 
+use neuron_types::secret_formats::{secrets_in, secrets_in_field};
 use serde_json::{Map, Value};
 
-/// Beginnings of the keys of well-known services. `eyJ` begins a JSON Web Token.
-const KEYS: [&str; 22] = [
-    "sk-",
-    "sk_live_",
-    "rk_live_",
-    "gsk_",
-    "xai-",
-    "hf_",
-    "glpat-",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "ghu_",
-    "github_pat_",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "npm_",
-    "xoxb-",
-    "xoxp-",
-    "pk-",
-    "pk_live_",
-    "SG.",
-    "eyJ",
-];
-/// Minimum length of a key in bytes. Shorter words with the same beginning are ordinary text.
-const KEY_BYTES: usize = 20;
-/// The placeholder that replaces an API key of a well-known service.
+/// The placeholder that replaces a secret in a known format.
 const KEY: &str = "[KEY]";
 /// Fields of the file format whose values are fixed names such as `assistant`. These values are never secret.
 const NAMES: [&str; 4] = ["type", "role", "stop_reason", "kind"];
@@ -68,13 +42,15 @@ impl Secrets {
     /// Replaces secrets by placeholders in all texts of a JSON value, including field names. A field name of only
     /// lower-case letters and `_` is not changed, because the cassette format itself has such names.
     pub(super) fn remove(&self, value: &mut Value) {
-        map_texts(value, &|text| with_ranges(text, 0, &self.ranges(text)));
+        map_texts("", value, &|field, text| {
+            with_ranges(text, 0, &self.ranges(text, secrets_in_field(field, text)))
+        });
     }
 
     /// Replaces placeholders by the secrets in all texts of a JSON value.
     pub(super) fn restore(&self, value: &mut Value) {
-        map_texts(value, &|text| {
-            let placeholders = |(_, rest): (usize, &str)| {
+        map_texts("", value, &|_, text| {
+            let placeholders = |rest: &str| {
                 let found = self.0.iter().find(|secret| rest.starts_with(&secret.placeholder));
                 found.map(|secret| (secret.placeholder.len(), secret.text.as_str()))
             };
@@ -86,7 +62,7 @@ impl Secrets {
     /// piece in which the secret begins then gets the whole placeholder.
     pub(super) fn remove_in_pieces(&self, pieces: &mut [&mut String]) {
         let whole: String = pieces.iter().map(|piece| piece.as_str()).collect();
-        let ranges = self.ranges(&whole);
+        let ranges = self.ranges(&whole, secrets_in(&whole));
         let mut start = 0;
         for piece in pieces {
             let length = piece.len();
@@ -95,28 +71,48 @@ impl Secrets {
         }
     }
 
-    /// Returns the byte ranges of secrets and of API keys of well-known services in a text, each with its placeholder.
-    fn ranges<'s>(&'s self, text: &'s str) -> Vec<(Range<usize>, &'s str)> {
-        found(text, |(at, rest)| {
+    /// Returns the byte ranges of secrets in a text, each with its placeholder. `keys` are the ranges of secrets in
+    /// known formats. A secret of this cassette gets its own placeholder, even inside of a key.
+    fn ranges(
+        &self,
+        text: &str,
+        keys: impl Iterator<Item = Range<usize>>,
+    ) -> Vec<(Range<usize>, &str)> {
+        let secrets = found(text, |rest| {
             let secret = self.0.iter().find(|secret| rest.starts_with(&secret.text));
-            let secret = secret.map(|secret| (secret.text.len(), secret.placeholder.as_str()));
-            secret.or_else(|| key_length(text, at).map(|length| (length, KEY)))
-        })
+            secret.map(|secret| (secret.text.len(), secret.placeholder.as_str()))
+        });
+        let (mut secrets, mut ranges) = (secrets.into_iter().peekable(), Vec::new());
+        for key in keys {
+            let mut start = key.start;
+            while let Some(secret) = secrets.next_if(|(secret, _)| secret.start < key.end) {
+                if start < secret.0.start {
+                    ranges.push((start..secret.0.start, KEY));
+                }
+                start = start.max(secret.0.end);
+                ranges.push(secret);
+            }
+            if start < key.end {
+                ranges.push((start..key.end, KEY));
+            }
+        }
+        ranges.extend(secrets);
+        ranges
     }
 }
 
 /// Returns the byte ranges of `text` to replace, each with its replacement. The ranges do not overlap.
 ///
-/// `find` gets a byte position and the text from this position. If a text to replace begins there, `find` returns its
-/// length in bytes and its replacement. Otherwise `find` returns `None`.
+/// `find` gets the text from a position to its end. If a text to replace begins there, `find` returns its length in
+/// bytes and its replacement.
 fn found<'s>(
-    text: &'s str,
-    find: impl Fn((usize, &'s str)) -> Option<(usize, &'s str)>,
+    text: &str,
+    find: impl Fn(&str) -> Option<(usize, &'s str)>,
 ) -> Vec<(Range<usize>, &'s str)> {
     let (mut ranges, mut end) = (Vec::new(), 0);
     for (at, _) in text.char_indices() {
         if at >= end
-            && let Some((length, replacement)) = text.get(at..).and_then(|rest| find((at, rest)))
+            && let Some((length, replacement)) = text.get(at..).and_then(&find)
         {
             end = at + length;
             ranges.push((at..end, replacement));
@@ -126,38 +122,20 @@ fn found<'s>(
 }
 
 /// Returns the piece `piece` of a longer text, with the replacements in `ranges`. The ranges are byte positions in the
-/// longer text. `start` is the position of the piece in the longer text.
+/// longer text, in ascending order. `start` is the position of the piece in the longer text.
 fn with_ranges(piece: &str, start: usize, ranges: &[(Range<usize>, &str)]) -> String {
+    let first = ranges.partition_point(|(range, _)| range.end <= start);
+    let mut ranges = ranges.iter().skip(first).peekable();
     let mut replaced = String::with_capacity(piece.len());
     for (at, char) in piece.char_indices().map(|(at, char)| (at + start, char)) {
-        match ranges.iter().find(|(range, _)| range.contains(&at)) {
+        while ranges.next_if(|(range, _)| range.end <= at).is_some() {}
+        match ranges.peek() {
             Some((range, replacement)) if range.start == at => replaced.push_str(replacement),
-            Some(_) => {}
-            None => replaced.push(char),
+            Some((range, _)) if range.contains(&at) => {}
+            _ => replaced.push(char),
         }
     }
     replaced
-}
-
-/// Returns the length in bytes of the API key that begins at the byte `at` of a text. Returns `None` if no key of a
-/// well-known service begins there.
-fn key_length(text: &str, at: usize) -> Option<usize> {
-    let is_of_key = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
-    let (before, rest) = text.split_at_checked(at)?;
-    let mut earlier = before.chars().rev();
-    let begins_word = match (earlier.next(), earlier.next()) {
-        // An escape in JSON, such as `\n`.
-        (Some('n' | 'r' | 't'), Some('\\')) => true,
-        (Some(char), _) => !is_of_key(char),
-        (None, _) => true,
-    };
-    if !begins_word || !KEYS.iter().any(|key| rest.starts_with(key)) {
-        return None;
-    }
-    let length = rest.find(|char| !is_of_key(char) && char != '.').unwrap_or(rest.len());
-    let key = rest.get(..length)?.trim_end_matches('.');
-    let has_digit = key.bytes().any(|byte| byte.is_ascii_digit());
-    (key.len() >= KEY_BYTES && has_digit).then_some(key.len())
 }
 
 /// Returns a text with JSON's escapes, without the quotes around it.
@@ -166,19 +144,20 @@ fn escaped(text: &str) -> String {
     json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()
 }
 
-/// Applies a function to all texts of a JSON value, except the values of the fields in [`NAMES`].
-fn map_texts(value: &mut Value, map: &impl Fn(&str) -> String) {
+/// Applies a function to all texts in the JSON value of a field, except the values of the fields in [`NAMES`]. The
+/// function also gets the name of the text's field, which is empty in an array.
+fn map_texts(field: &str, value: &mut Value, map: &impl Fn(&str, &str) -> String) {
     match value {
-        Value::String(text) => *text = map(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| map_texts(item, map)),
+        Value::String(text) => *text = map(field, text),
+        Value::Array(items) => items.iter_mut().for_each(|item| map_texts("", item, map)),
         Value::Object(fields) => {
             let mapped = std::mem::take(fields).into_iter().map(|(name, mut value)| {
                 if !NAMES.contains(&name.as_str()) {
-                    map_texts(&mut value, map);
+                    map_texts(&name, &mut value, map);
                 }
                 // The names of the format have only lower-case letters and `_`.
                 let is_plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-                (if is_plain { name } else { map(&name) }, value)
+                (if is_plain { name } else { map("", &name) }, value)
             });
             *fields = mapped.collect::<Map<_, _>>();
         }

@@ -408,6 +408,58 @@ async fn secrets_are_not_in_the_file_and_are_restored() {
     assert_eq!(input, Some(&expected));
 }
 
+/// The tables with all formats are in `neuron-types`.
+#[tokio::test]
+async fn secrets_in_known_formats_are_not_in_the_file() {
+    let (_folder, path) = folder();
+    let key = "0a1b2c3d".repeat(5);
+    let part = "a1".repeat(20);
+    let text = format!(
+        "sk-{key}, hf_{key}, eyJ{part}.eyJ{part}.{part}, redis://me:{key}@host, \
+         Authorization: Bearer {key}, MISTRAL_API_KEY={key}, token <token>"
+    );
+    let expected = "[KEY], [KEY], [KEY], redis://me:[KEY]@host, \
+                    Authorization: Bearer [KEY], MISTRAL_API_KEY=[KEY], token <token>";
+    let request = asking(&text);
+    let vendor = ScriptedProvider::new([
+        Reply::text(&text),
+        Reply::tool_call("1", "log_in", json!({ "api_key": key })).with_text(&text).chunk_chars(7),
+    ]);
+    let cassette = recording(&path, vendor);
+    cassette.complete_ref(request.view()).await.unwrap();
+    events(&cassette, &asking("log in")).await;
+    let file = std::fs::read_to_string(&path).unwrap();
+    for secret in [&key, &part] {
+        assert!(!file.contains(secret) && !recorded_deltas(&path).contains(secret), "{file}");
+    }
+    assert_eq!(recorded_deltas(&path), format!("{expected}{{\"api_key\":\"[KEY]\"}}"));
+
+    let cassette = replaying(&path);
+    let response = cassette.complete_ref(request.view()).await.unwrap();
+    assert_eq!(response.message.text(), expected);
+    let replayed = events(&cassette, &asking("log in")).await;
+    let input = replayed.iter().find_map(|event| match event {
+        StreamEvent::ToolUse { input, .. } => Some(input),
+        _ => None,
+    });
+    assert_eq!(input, Some(&json!({ "api_key": "[KEY]" })));
+}
+
+/// Regression test. Only the key was replaced, or only the secret, and the file had the rest of the other.
+#[tokio::test]
+async fn secret_and_key_that_overlap_are_both_replaced() {
+    let (_folder, path) = folder();
+    let key = format!("sk-{}", "0a1b2c3d".repeat(4));
+    let request = asking(&format!("{key}-hunter2 and more, hunter2 and more {key}, pre-{key}"));
+    let cassette = recording(&path, ScriptedProvider::new([Reply::text("Yes.")]))
+        .secret("end", "hunter2 and more")
+        .secret("start", "pre-sk-0a1b");
+    cassette.complete_ref(request.view()).await.unwrap();
+    let file = std::fs::read_to_string(&path).unwrap();
+    let expected = "[KEY][secret:end], [secret:end] [KEY], [secret:start][KEY]";
+    assert!(file.contains(expected), "{file}");
+}
+
 #[tokio::test]
 async fn secret_that_is_a_word_of_the_format_is_replaced_only_in_texts() {
     let (_folder, path) = folder();

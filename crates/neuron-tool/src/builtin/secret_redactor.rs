@@ -1,10 +1,10 @@
 //! [`SecretRedactor`], which redacts secrets in the results of tools.
 
-mod formats;
-
 use std::error::Error;
 use std::fmt;
+use std::ops::Range;
 
+use neuron_types::secret_formats::{secrets_in, secrets_in_field};
 use neuron_types::{
     ContentItem, EmbeddedResource, ResourceLink, ToolContext, ToolError, ToolOutput,
     WasmBoxedFuture,
@@ -19,8 +19,10 @@ const REDACTED: &str = "[redacted]";
 /// Redacts secrets in the results of tools. The texts, resources, links, structured content and errors of a result are
 /// searched.
 ///
-/// The middleware detects private keys and the key formats of many vendors. Add other secrets by value or by the name
-/// of their environment variable. Secrets that a tool encodes, for example in Base64, are not detected.
+/// The middleware detects the formats of [`secret_formats`](neuron_types::secret_formats), such as private keys, the
+/// keys of many vendors, JSON Web Tokens, passwords in URLs, and values with names such as `api_key`. Add other secrets
+/// by value or by the name of their environment variable. Secrets that a tool encodes, for example in Base64, are not
+/// detected.
 ///
 /// Add this middleware after middleware that truncates or stores outputs, such as
 /// [`OutputFormatter`](super::OutputFormatter) and [`OutputSpiller`](super::OutputSpiller). The redactor then receives
@@ -51,7 +53,7 @@ pub struct SecretRedactor {
 }
 
 impl SecretRedactor {
-    /// Creates a redactor for keys in known formats.
+    /// Creates a redactor for secrets in known formats.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -119,13 +121,39 @@ fn add(secrets: &mut Vec<String>, secret: &str) {
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
 }
 
-/// Redacts the given secrets and all keys in known formats in a text.
+/// Redacts the given secrets and all secrets in known formats in a text.
 fn redact(text: String, secrets: &[String]) -> String {
-    let hide = |text: String, secret: &String| match text.contains(secret) {
+    let text = without(text, secrets);
+    without_ranges(&text, secrets_in(&text)).unwrap_or(text)
+}
+
+/// Redacts the text of a JSON field. The name of the field may show that its value is a secret.
+fn redact_field(name: &str, text: String, secrets: &[String]) -> String {
+    let text = without(text, secrets);
+    without_ranges(&text, secrets_in_field(name, &text)).unwrap_or(text)
+}
+
+/// Replaces the given secrets in a text.
+fn without(text: String, secrets: &[String]) -> String {
+    secrets.iter().fold(text, |text, secret| match text.contains(secret) {
         true => text.replace(secret, REDACTED),
         false => text,
-    };
-    formats::redact(secrets.iter().fold(text, hide))
+    })
+}
+
+/// Replaces ranges of a text. Returns `None` if there are no ranges, because most texts need no copy.
+fn without_ranges(text: &str, ranges: impl Iterator<Item = Range<usize>>) -> Option<String> {
+    let (mut redacted, mut end) = (String::new(), 0);
+    for range in ranges {
+        redacted.push_str(text.get(end..range.start).unwrap_or_default());
+        redacted.push_str(REDACTED);
+        end = range.end;
+    }
+    if end == 0 {
+        return None;
+    }
+    redacted.push_str(text.get(end..).unwrap_or_default());
+    Some(redacted)
 }
 
 /// Redacts the texts and the structured content of an output.
@@ -135,7 +163,8 @@ fn redact_output(mut output: ToolOutput, secrets: &[String]) -> ToolOutput {
             *text = redact(std::mem::take(text), secrets);
         }
     }
-    output.structured_content = output.structured_content.map(|value| redact_json(value, secrets));
+    output.structured_content =
+        output.structured_content.map(|value| redact_json("", value, secrets));
     output
 }
 
@@ -156,17 +185,19 @@ fn texts_mut(item: &mut ContentItem) -> Vec<&mut String> {
     }
 }
 
-/// Redacts the strings, the field names and the numbers in a JSON value.
-fn redact_json(value: Value, secrets: &[String]) -> Value {
+/// Redacts the strings, the field names and the numbers in the JSON value of a field. `field` is empty if the value is
+/// not in an object.
+fn redact_json(field: &str, value: Value, secrets: &[String]) -> Value {
     match value {
-        Value::String(text) => Value::String(redact(text, secrets)),
+        Value::String(text) => Value::String(redact_field(field, text, secrets)),
         Value::Array(items) => {
-            Value::Array(items.into_iter().map(|item| redact_json(item, secrets)).collect())
+            Value::Array(items.into_iter().map(|item| redact_json("", item, secrets)).collect())
         }
         Value::Object(fields) => {
-            let redacted = fields
-                .into_iter()
-                .map(|(name, value)| (redact(name, secrets), redact_json(value, secrets)));
+            let redacted = fields.into_iter().map(|(name, value)| {
+                let value = redact_json(&name, value, secrets);
+                (redact(name, secrets), value)
+            });
             Value::Object(redacted.collect::<Map<_, _>>())
         }
         // A number can be a secret, for example a PIN. A redacted number becomes a string.

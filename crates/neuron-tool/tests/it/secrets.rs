@@ -71,6 +71,49 @@ fn texts_and_structured_content_are_redacted() {
     );
 }
 
+/// The tables with all formats are in `neuron-types`.
+#[test]
+fn secrets_in_known_formats_are_redacted() {
+    let key = "0a1b2c3d".repeat(5);
+    let part = "a1".repeat(20);
+    let token = format!("eyJ{part}.eyJ{part}.{part}");
+    for (text, expected) in [
+        (format!("sk-{key} and glpat-{key}"), "[redacted] and [redacted]"),
+        (format!("Authorization: Bearer {key}"), "Authorization: Bearer [redacted]"),
+        (token, "[redacted]"),
+        (format!("MISTRAL_API_KEY={key}\n"), "MISTRAL_API_KEY=[redacted]\n"),
+        ("redis://me:hunter2@host/0".into(), "redis://me:[redacted]@host/0"),
+        ("key sk-..., token <token>".into(), "key sk-..., token <token>"),
+    ] {
+        let output = {
+            let text = text.clone();
+            redacted(SecretRedactor::new(), move || Ok(ToolOutput::text(text.clone())))
+        };
+        assert_eq!(output.unwrap().content[0].to_string(), expected);
+        let error = {
+            let text = text.clone();
+            redacted(SecretRedactor::new(), move || Err(ToolError::ModelRetry(text.clone())))
+        };
+        assert_eq!(error.unwrap_err().to_string(), expected);
+    }
+}
+
+/// The name of a field is not in its text, but the structured content must have the same secrets redacted as its text.
+#[test]
+fn value_of_field_with_name_of_secret_is_redacted() {
+    let fields = |key: &str, id: &str| json!({ "a": [{ "api_key": key }], "id": id, "token": 7 });
+    let key = "0a1b2c3d".repeat(4);
+    let secret = fields(&key, &key);
+    let output = redacted(SecretRedactor::new(), move || {
+        let content = vec![ContentItem::Text(secret.to_string())];
+        Ok(ToolOutput { content, structured_content: Some(secret.clone()), is_error: false })
+    });
+    let output = output.unwrap();
+    let expected = fields("[redacted]", &key);
+    assert_eq!(output.content[0].to_string(), expected.to_string());
+    assert_eq!(output.structured_content, Some(expected));
+}
+
 #[test]
 fn all_texts_of_resources_and_links_are_redacted() {
     let content = |secret: &str| {

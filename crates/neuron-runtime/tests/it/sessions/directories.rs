@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use neuron_runtime::{FileSessionStorage, Session, SessionStorage};
@@ -15,7 +16,7 @@ fn session(id: &str) -> Session {
 
 /// Checks that an error is an I/O error that names a path.
 #[track_caller]
-fn named(error: &StorageError, path: &std::path::Path) {
+fn named(error: &StorageError, path: &Path) {
     assert!(matches!(error, StorageError::Io(_)), "{error:?}");
     assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
 }
@@ -101,16 +102,40 @@ async fn next_save_removes_the_unfinished_file_of_a_stopped_process() {
     assert_eq!(storage.list().await.unwrap().len(), 1);
 }
 
-/// The permissions of a session's file do not change.
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// Regression test. With the usual umask, every user could read the sessions.
 #[tokio::test]
-async fn save_keeps_the_permissions_of_the_file() {
+async fn new_files_and_directories_are_private() {
+    let temporary = Temporary::new();
+    let above = temporary.join("above");
+    let storage = FileSessionStorage::new(above.join("sessions"));
+    let mut stored = session("s");
+    for _ in 0..2 {
+        storage.save(&stored).await.unwrap();
+        assert_eq!(mode(&above), 0o700);
+        for name in names(&above) {
+            let path = above.join(&name);
+            assert_eq!(mode(&path), if path.is_dir() { 0o700 } else { 0o600 }, "{name}");
+        }
+        stored.messages.push(Message::user("more"));
+    }
+}
+
+/// The permissions of existing files and directories do not change.
+#[tokio::test]
+async fn save_keeps_the_permissions_of_the_file_and_its_directory() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
+    let (file, directory) = (temporary.file("s"), temporary.join("sessions"));
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
     storage.save(&session("s")).await.unwrap();
-    let file = temporary.file("s");
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
     storage.save(&session("s")).await.unwrap();
-    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!((mode(&file), mode(&directory)), (0o640, 0o755));
 }
 
 /// A limit on the size of files simulates a full disk.
