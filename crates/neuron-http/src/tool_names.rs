@@ -7,12 +7,15 @@ use neuron_types::{
     CompletionResponse, ContentBlock, Message, RequestRef, StreamEvent, ToolChoice, ToolDefinition,
 };
 
+use serde_json::Value;
+
 use crate::UniqueTexts;
 
 /// The rule of a vendor for the names of tools. A vendor rejects the whole request if it contains another name.
 ///
-/// Names that the vendor accepts are never replaced. A replaced name differs from all other names of the request. The
-/// names in the conversation do not change, so it can move between vendors.
+/// The name of a tool of the request is not replaced if the vendor accepts it. A replaced name differs from all other
+/// names of tools in the request, also those in [`RequestRef::extra`]. The names in the conversation do not change, so it
+/// can move between vendors.
 ///
 /// # Example
 ///
@@ -59,6 +62,10 @@ impl ToolNames {
         }
         let mut sent = HashMap::new();
         let mut taken = UniqueTexts::new(self.most);
+        for tool in request.extra_tools() {
+            let name = tool.get("name").or_else(|| tool.get("function")?.get("name"));
+            taken.insert(name.and_then(Value::as_str).unwrap_or_default().into());
+        }
         // Names of tools that the vendor accepts must not change, so they come first.
         let (valid, others): (Vec<_>, Vec<_>) = tools(request).partition(|name| self.accepts(name));
         let called = request.messages.iter().flat_map(called);
@@ -203,7 +210,7 @@ impl OriginalNames {
     /// Restores the names of the tools that the model called in an event of a stream.
     pub(crate) fn restore_event(&self, event: &mut StreamEvent) {
         match event {
-            StreamEvent::ToolUseStart { name, .. } => {
+            StreamEvent::ToolUseStart { name, .. } | StreamEvent::ToolUse { name, .. } => {
                 if let Some(original) = self.0.get(name) {
                     name.clone_from(original);
                 }
@@ -306,6 +313,7 @@ mod tests {
         };
         let events = [
             StreamEvent::ToolUseStart { id: "c".into(), name: "fs_read_2".into() },
+            StreamEvent::ToolUse { id: "c".into(), name: "fs_read_2".into(), input: json!({}) },
             StreamEvent::ToolUseStart { id: "c".into(), name: "unknown".into() },
             StreamEvent::MessageComplete(response.message.clone()),
             StreamEvent::ResponseComplete(Box::new(response.clone())),
@@ -321,11 +329,13 @@ mod tests {
             originals.restore_event(&mut event);
             event
         });
-        let [StreamEvent::ToolUseStart { name: first, .. }, second, message, whole] = &restored
+        let [StreamEvent::ToolUseStart { name: first, .. }, called, second, message, whole] =
+            &restored
         else {
             panic!("{restored:?}");
         };
         assert_eq!(first, "fs.read");
+        assert!(matches!(called, StreamEvent::ToolUse { name, .. } if name == "fs.read"));
         assert!(matches!(second, StreamEvent::ToolUseStart { name, .. } if name == "unknown"));
         assert!(matches!(message, StreamEvent::MessageComplete(it) if *it == request.messages[1]));
         let StreamEvent::ResponseComplete(whole) = whole else { panic!("{whole:?}") };
@@ -340,6 +350,19 @@ mod tests {
         assert!(std::ptr::eq(sent.tools, request.tools.as_slice()));
         assert!(std::ptr::eq(sent.messages, request.messages.as_slice()));
         assert!(renamed.into_originals().0.is_empty());
+    }
+
+    #[test]
+    fn names_of_the_callers_own_tools_are_taken() {
+        let mut request = request(&["web.search", "fs.read"], vec![]);
+        request.extra = Some(json!({ "tools": [
+            { "type": "web_search_20250305", "name": "web_search" },
+            { "type": "function", "function": { "name": "fs_read" } },
+            { "type": "file_search" },
+        ] }));
+        let renamed = NAMES.rename(request.view());
+        let tools = renamed.request().tools.iter().map(|tool| tool.name.as_str());
+        assert_eq!(tools.collect::<Vec<_>>(), ["web_search_2", "fs_read_2"]);
     }
 
     #[test]

@@ -305,6 +305,10 @@ impl McpClient {
             ServerResult::CallToolResult(result) => Ok(wire::tool::output_from_sdk(result)),
             // The SDK parses a result with an invalid member as a custom result.
             ServerResult::CustomResult(CustomResult(result)) => {
+                // A result of another type is no result of the tool, for example a request for input.
+                if result.get("resultType").is_some_and(|kind| kind != "complete") {
+                    return Err(unexpected("tools/call"));
+                }
                 wire::tool::output_from_json(&result).ok_or_else(|| unreadable(name, &result))
             }
             ServerResult::CreateTaskResult(_) => {

@@ -31,8 +31,8 @@
 //!   `gcp.vertex_ai`, because each of them rejects the signatures of the other. Models before Gemini 3 reject the ids of
 //!   calls, and get none.
 //! - Images in a response, and the code and the output of code execution, become raw blocks too. Code and output are no
-//!   part of the text of the answer, and other vendors and the other platform get them as a thought. They do not get the
-//!   images, because other vendors accept images from the user only. To send an image elsewhere, add it to a message of
+//!   part of the text of the answer. The other platform gets them as a thought, and so do vendors that accept the thoughts
+//!   of others. Other vendors do not get them, and no other vendor gets the images, because other vendors accept images from the user only. To send an image elsewhere, add it to a message of
 //!   the user.
 //! - Thought summaries become [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) without a signature, and
 //!   are sent back. Signed thinking comes from another vendor and is not sent. The API sends summaries only if

@@ -207,11 +207,10 @@ pub(crate) fn generate_id(mut index: usize, seed: &str, is_taken: impl Fn(&str) 
     }
 }
 
-/// Returns the id of a call with the first number from 2 that makes it unique, if an earlier call of the response has the
-/// same id. Each result must refer to exactly one call.
-pub(crate) fn unique_id(id: &str, is_taken: impl Fn(&str) -> bool) -> String {
+/// Returns the id of a call with a number that makes it unique, if an earlier call of the response has the same id. The
+/// number is at least `number`. Each result must refer to exactly one call.
+pub(crate) fn unique_id(id: &str, mut number: usize, is_taken: impl Fn(&str) -> bool) -> String {
     let mut unique = id.to_owned();
-    let mut number = 2_usize;
     while is_taken(&unique) {
         unique = format!("{id}_{number}");
         number += 1;

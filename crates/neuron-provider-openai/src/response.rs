@@ -172,7 +172,7 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
 fn complete_ids(calls: &mut [CallFields], seed: &str) {
     let mut taken: HashSet<String> = HashSet::new();
     for call in calls.iter_mut().filter(|call| !call.id.is_empty()) {
-        call.id = unique_id(&call.id, |id| taken.contains(id));
+        call.id = unique_id(&call.id, 2, |id| taken.contains(id));
         taken.insert(call.id.clone());
     }
     let nameless = calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty());

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::ToolDefinition;
 
@@ -94,9 +94,15 @@ impl<'s> Reader<'s> {
         if !may_be_object(fields) {
             return None;
         }
+        // What is nested too deeply, and what is too much, is left out, so that the result accepts it.
+        let properties = fields.get("properties").and_then(Value::as_object);
+        let cost = 1 + properties.map_or(0, Map::len);
+        if depth > 0 && self.left < cost {
+            self.left = 0;
+            return Some(Object::of(&Map::new()));
+        }
         let mut object = Object::of(fields);
-        self.left = self.left.saturating_sub(1);
-        // What is nested too deeply is left out, so that the result accepts it.
+        self.left = self.left.saturating_sub(cost);
         if depth == MAX_DEPTH || self.left == 0 {
             return Some(object);
         }
@@ -178,8 +184,10 @@ impl Object {
     fn restrict(&mut self, other: Self) {
         for (name, schema) in other.properties {
             match self.properties.get_mut(&name) {
-                Some(own) if *own != schema => *own = json!({ "allOf": [own.take(), schema] }),
-                Some(_) => {}
+                Some(own) => {
+                    let first = own.take();
+                    *own = joined("allOf", first, schema);
+                }
                 None => drop(self.properties.insert(name, schema)),
             }
         }
@@ -189,7 +197,7 @@ impl Object {
             }
         }
         self.is_open &= other.is_open;
-        self.alternatives.extend(other.alternatives);
+        self.add_alternatives(other.alternatives);
     }
 
     /// Adds the objects that `other` accepts.
@@ -206,17 +214,28 @@ impl Object {
         }
         self.required.retain(|name| other.required.contains(name));
         self.is_open |= other.is_open;
-        self.alternatives.extend(other.alternatives);
+        self.add_alternatives(other.alternatives);
+    }
+
+    /// Adds alternatives for the description, as many as it shows and one more.
+    fn add_alternatives(&mut self, more: Vec<String>) {
+        let room = (MAX_SHOWN + 1).saturating_sub(self.alternatives.len());
+        self.alternatives.extend(more.into_iter().take(room));
     }
 
     /// Returns the properties for a description, such as `{kind: "circle", radius, color?}`.
     fn shown(&self) -> String {
+        /// Maximum number of properties in a description of one alternative.
+        const MOST: usize = 32;
         let property = |(name, schema): (&String, &Value)| match constant(schema) {
             Some(value) => format!("{name}: {value}"),
             None if self.required.contains(name) => name.clone(),
             None => format!("{name}?"),
         };
-        let properties: Vec<_> = self.properties.iter().map(property).collect();
+        let mut properties: Vec<_> = self.properties.iter().take(MOST).map(property).collect();
+        if self.properties.len() > MOST {
+            properties.push("…".to_owned());
+        }
         format!("{{{}}}", properties.join(", "))
     }
 
@@ -226,7 +245,7 @@ impl Object {
         fields.retain(|key, _| !REJECTED.contains(&key.as_str()));
         let mut notes = Vec::new();
         if self.alternatives.len() > 1 {
-            let mut shown: Vec<_> = self.alternatives.into_iter().take(MAX_SHOWN + 1).collect();
+            let mut shown = self.alternatives;
             if let Some(last) = shown.get_mut(MAX_SHOWN) {
                 "…".clone_into(last);
             }
@@ -279,7 +298,8 @@ fn either(first: Value, second: Value) -> Value {
     if let (Some(mut values), Some(more)) = (only_values(&first), only_values(&second))
         && first.get("type") == second.get("type")
     {
-        values.extend(more);
+        let new: Vec<Value> = more.into_iter().filter(|value| !values.contains(value)).collect();
+        values.extend(new);
         let mut all = Map::new();
         if let Some(kind) = first.get("type") {
             all.insert("type".to_owned(), kind.clone());
@@ -287,16 +307,28 @@ fn either(first: Value, second: Value) -> Value {
         all.insert("enum".to_owned(), values.into());
         return all.into();
     }
+    joined("anyOf", first, second)
+}
+
+/// Returns a schema with both schemas in the list `key`. A schema that consists of such a list gets one more, so that many
+/// schemas are not nested in each other.
+fn joined(key: &str, first: Value, second: Value) -> Value {
+    if first == second {
+        return first;
+    }
     match first {
-        Value::Object(mut fields) if fields.len() == 1 && fields.contains_key("anyOf") => {
-            if let Some(Value::Array(list)) = fields.get_mut("anyOf")
-                && !list.contains(&second)
+        Value::Object(mut fields) if fields.len() == 1 && fields.contains_key(key) => {
+            // Equal alternatives mostly follow each other, and a search through all of them takes too long.
+            if let Some(Value::Array(list)) = fields.get_mut(key)
+                && list.last() != Some(&second)
             {
                 list.push(second);
             }
             fields.into()
         }
-        first => json!({ "anyOf": [first, second] }),
+        first => Value::Object(
+            [(key.to_owned(), Value::Array(vec![first, second]))].into_iter().collect(),
+        ),
     }
 }
 
@@ -314,6 +346,8 @@ fn only_values(schema: &Value) -> Option<Vec<Value>> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn tool(input_schema: Value) -> ToolDefinition {
@@ -449,6 +483,17 @@ mod tests {
         let found = found.arguments_schema().unwrap();
         assert!(is_accepted(&found) && found["properties"] == json!({ "a": {} }));
         assert!(found["description"].as_str().unwrap().len() < 1_000);
+        // Many parts with the same property are not nested in each other.
+        let part = |length: usize| json!({ "properties": { "a": { "minLength": length } } });
+        let wide: Vec<Value> = (0..20_000).map(part).collect();
+        let found = tool(json!({ "properties": { "a": {} }, "allOf": wide }));
+        let found = found.arguments_schema().unwrap().into_owned();
+        assert!(found["properties"]["a"]["allOf"].as_array().unwrap().len() > 1_000);
+        let names = (0..1_000).map(|name| (name.to_string(), json!({})));
+        let many: Map<String, Value> = names.collect();
+        let own = json!({ "$ref": "#" });
+        let found = tool(json!({ "anyOf": vec![own; 50], "properties": many }));
+        assert!(found.arguments_schema().unwrap()["description"].to_string().len() < 100_000);
         let deep = (0..120).fold(json!({}), |inner, _| json!({ "allOf": [inner] }));
         check(deep, json!({ "type": "object", "properties": {} }));
         let missing = json!({ "$ref": "https://example.com/schema.json" });

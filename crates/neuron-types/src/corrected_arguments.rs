@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use serde_json::{Number, Value};
 
-use crate::ToolDefinition;
+use crate::{ToolDefinition, long_integers};
 
 impl ToolDefinition {
     /// Corrects the arguments of a call where the input schema leaves no doubt. Returns `true` if it changed them.
@@ -35,12 +35,18 @@ impl ToolDefinition {
     /// ```
     pub fn correct_arguments(&self, input: &mut Value) -> bool {
         let (schema, left) = (&self.input_schema, &Cell::new(MAX_SCHEMAS));
-        correct(input, Schema { schema, root: schema, left }, 0)
+        let schema = Schema { schema, root: schema, left };
+        // A corrected value may decide which alternative is meant.
+        let passes = (0..MAX_PASSES).take_while(|_| correct(input, schema, 0));
+        passes.count() > 0
     }
 }
 
 /// Maximum depth of arguments, references and alternatives that are corrected.
 const MAX_DEPTH: usize = 32;
+
+/// Maximum number of passes over the arguments.
+const MAX_PASSES: usize = 4;
 
 /// Maximum number of schemas that are read. A foreign server may send alternatives that refer to each other.
 const MAX_SCHEMAS: usize = 10_000;
@@ -126,6 +132,13 @@ impl Types {
 impl<'s> Schema<'s> {
     fn at(self, schema: &'s Value) -> Self {
         Self { schema, ..self }
+    }
+
+    /// Counts the bytes of a text that is parsed. Returns `false` if no more may be parsed.
+    fn may_parse(self, bytes: usize) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(bytes / 1024));
+        left > 0
     }
 
     /// Counts a schema that is read. Returns `false` if no more may be read.
@@ -217,10 +230,13 @@ fn correct(value: &mut Value, schema: Schema<'_>, depth: usize) -> bool {
     match value {
         Value::String(text) if text.trim_start().starts_with(['{', '[']) => {
             let types = schema.types(depth);
-            let read: Option<Value> = match types.string {
-                true => None,
-                false => serde_json::from_str(text).ok(),
-            };
+            // The text may be long, and several schemas may ask for it.
+            let may_parse = !types.string && schema.may_parse(text.len());
+            let read = may_parse.then(|| {
+                let quoted = long_integers::quoted(text);
+                serde_json::from_str(quoted.as_deref().unwrap_or(text)).ok()
+            });
+            let read: Option<Value> = read.flatten();
             let fits = |read: &Value| match read {
                 Value::Object(_) => types.object,
                 Value::Array(_) => types.array,
@@ -229,6 +245,16 @@ fn correct(value: &mut Value, schema: Schema<'_>, depth: usize) -> bool {
             if let Some(read) = read.filter(fits) {
                 *value = read;
                 is_changed = true;
+            }
+        }
+        // An integer that does not fit into 64 bits is a text, see `ToolCall::parse_input`.
+        Value::String(text) if long_integers::is_long(text) => {
+            let types = schema.types(depth);
+            if let (true, false, Ok(number)) = (types.number, types.string, text.parse::<f64>())
+                && let Some(number) = Number::from_f64(number)
+            {
+                *value = number.into();
+                return true;
             }
         }
         Value::Number(number) => {
@@ -255,6 +281,9 @@ fn correct(value: &mut Value, schema: Schema<'_>, depth: usize) -> bool {
             Value::Object(fields) => {
                 let properties = schema.schema.get("properties");
                 let others = schema.schema.get("additionalProperties");
+                // Which of the patterns a name matches is not known here.
+                let has_patterns = schema.schema.get("patternProperties").is_some();
+                let others = others.filter(|_| !has_patterns);
                 for (name, value) in fields {
                     let own = properties.and_then(|properties| properties.get(name)).or(others);
                     if let Some(own) = own {
@@ -323,6 +352,14 @@ mod tests {
         check(json!({ "allOf": [{ "type": "object" }] }), json!("{}"), json!({}));
         let nested = json!({ "type": "array", "items": strings });
         check(nested, json!("[\"[\\\"a\\\"]\"]"), json!([["a"]]));
+        let long = json!("[123456789012345678901]");
+        let integers = json!({ "type": "array", "items": { "type": "integer" } });
+        check(integers, long, json!(["123456789012345678901"]));
+        let patterns = json!({
+            "patternProperties": { "^t": { "type": "string" } },
+            "additionalProperties": { "type": "object" },
+        });
+        check(patterns, json!({ "t": "{}" }), json!({ "t": "{}" }));
         let map = json!({ "type": "object", "additionalProperties": { "type": "array" } });
         check(map, json!({ "k": "[1]" }), json!({ "k": [1] }));
         let tuple = json!({ "prefixItems": [{ "type": "object" }], "items": { "type": "array" } });
@@ -365,6 +402,11 @@ mod tests {
             check(integer.clone(), value.clone(), value);
         }
         check(json!({ "type": "number" }), json!(1.0), json!(1.0));
+        let long = json!("100000000000000000000");
+        check(json!({ "type": "number" }), long.clone(), json!(1e20));
+        for schema in [integer, json!({ "type": "string" }), json!({})] {
+            check(schema, long.clone(), long.clone());
+        }
         check(json!({}), json!(1.0), json!(1.0));
     }
 
@@ -387,6 +429,14 @@ mod tests {
         check(schema.clone(), text.clone(), text);
         let unknown = json!({ "v": "[]" });
         check(schema, unknown.clone(), unknown);
+        // A corrected constant chooses the alternative.
+        let numbered = |version: usize, schema: Value| json!({ "properties": { "version": { "const": version }, "v": schema } });
+        let list = numbered(1, json!({ "type": "array" }));
+        let schema = json!({
+            "properties": { "version": { "type": "integer" } },
+            "oneOf": [list, numbered(2, json!({ "type": "string" }))],
+        });
+        check(schema, json!({ "version": 1.0, "v": "[]" }), json!({ "version": 1, "v": [] }));
     }
 
     #[test]

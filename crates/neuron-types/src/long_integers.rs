@@ -3,6 +3,15 @@
 /// Smallest number of digits of an integer that may not fit into 64 bits.
 const LONG: usize = 19;
 
+/// Returns `true` if a text is an integer that does not fit into 64 bits.
+pub(crate) fn is_long(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    text.len() >= LONG
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && text.parse::<i64>().is_err()
+        && text.parse::<u64>().is_err()
+}
+
 /// Returns a JSON text with quotes around each integer that does not fit into 64 bits. Returns `None` if it has no such
 /// integer.
 pub(crate) fn quoted(text: &str) -> Option<String> {
@@ -27,12 +36,7 @@ pub(crate) fn quoted(text: &str) -> Option<String> {
                     |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
                 at += bytes.get(at..)?.iter().take_while(|byte| is_part(byte)).count();
                 let number = text.get(start..at)?;
-                let is_integer = number.bytes().skip(1).all(|byte| byte.is_ascii_digit());
-                if number.len() >= LONG
-                    && is_integer
-                    && number.parse::<i64>().is_err()
-                    && number.parse::<u64>().is_err()
-                {
+                if is_long(number) {
                     result.push_str(text.get(copied..start)?);
                     result.extend(["\"", number, "\""]);
                     (copied, is_changed) = (at, true);

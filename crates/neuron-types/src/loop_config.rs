@@ -115,7 +115,8 @@ pub struct LoopConfig {
     /// Maximum number of retries after an invalid output in one typed run, and after a response without text and calls in
     /// any other run. Retries of tools do not count. Default: 2.
     ///
-    /// A run whose last response is still empty ends with the stop reason [`EMPTY_ANSWER`](crate::EMPTY_ANSWER).
+    /// A run whose last response is still empty ends with the stop reason [`EMPTY_ANSWER`](crate::EMPTY_ANSWER), unless a
+    /// limit made it the last one.
     pub output_retries: usize,
     /// The handling of a response that contains the output of a typed run and also calls other tools. By default the
     /// other calls run first, and the output is discarded if one of them fails.

@@ -172,11 +172,27 @@ fn json_web_token(before: &str, text: &str) -> Option<usize> {
     }
     // `eyJ` is `{"` in Base64.
     let (header, rest) = split(text.strip_prefix("eyJ")?, is_word)?;
+    if has_password(header) {
+        let padding = rest.bytes().take_while(|byte| *byte == b'=').count();
+        return Some("eyJ".len() + header.len() + padding);
+    }
     let rest = rest.strip_prefix('.').filter(|_| header.len() >= 10)?;
     // An encrypted token may have an empty part.
     let (rest, _) = split(rest, |byte| is_word(byte) || *byte == b'.')?;
     let rest = rest.trim_end_matches('.');
     (rest.len() >= 20).then_some("eyJ".len() + header.len() + ".".len() + rest.len())
+}
+
+/// Returns `true` if JSON in Base64 has a password, as in the configuration of container registries. The text lacks its
+/// first three characters.
+fn has_password(json: &str) -> bool {
+    // `"auth` and `"user` at the start, and `password` at each of the three offsets.
+    const STARTS: [&str; 2] = ["hdXRo", "1c2Vy"];
+    const PASSWORD: [&str; 3] = ["cGFzc3dvcmQ", "Bhc3N3b3Jk", "wYXNzd29yZ"];
+    let is_named = STARTS.iter().any(|start| json.starts_with(start));
+    json.len() >= 20
+        && is_named
+        && (json.starts_with("hdXRo") || PASSWORD.iter().any(|part| json.contains(part)))
 }
 
 /// Returns the length of the Discord token at the start of the text. Its parts are the number of the bot in Base64, the

@@ -505,14 +505,15 @@ impl ToolCall {
     ///
     /// An integer that does not fit into 64 bits becomes a text with its digits, because a floating-point number would be
     /// another value. A tool with an integer argument then rejects it and names the digits, and a tool can accept the text.
+    /// Vendors that send arguments as an object and not as a text have rounded such an integer already.
     #[must_use]
     pub fn parse_input(text: &str) -> Value {
         if text.trim().is_empty() {
             return Value::Object(serde_json::Map::new());
         }
         let quoted = crate::long_integers::quoted(text);
-        let text = quoted.as_deref().unwrap_or(text);
-        serde_json::from_str(text).unwrap_or_else(|_| Self::invalid_json_input(text))
+        let parsed = serde_json::from_str(quoted.as_deref().unwrap_or(text));
+        parsed.unwrap_or_else(|_| Self::invalid_json_input(text))
     }
 
     /// Creates the arguments `{"invalid_json": raw}`, the form in which providers store arguments with invalid JSON.

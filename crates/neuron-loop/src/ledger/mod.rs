@@ -241,7 +241,7 @@ impl Ledger {
     ) -> Result<(), LoopError> {
         let AnswerView { is_cut_off, hidden, has_targets, may_ask_again, output, frame } = view;
         let CompletionResponse { mut message, stop_reason, usage, .. } = response;
-        let lack = lack(&message, &stop_reason);
+        let lack = lack(&message, &stop_reason, &self.said_before());
         // A custom provider may have set another role.
         // FAULT an answer keeps the role that the provider gives it: without the line
         message.role = Role::Assistant;
@@ -392,17 +392,18 @@ impl Ledger {
 /// The message to the model after an empty response.
 const EMPTY: &str = "Your last answer was empty. Answer, or go on with the task.";
 
-/// The message to the model after a response whose tool call the provider could not read.
+/// The message to the model after a response that the provider could not read.
 const MALFORMED: &str =
-    "Your last tool call could not be read, and did not run. Call the tool again.";
+    "Your last answer could not be read, and its tool calls did not run. Answer again.";
 
 /// Returns the message to the model after a response that neither answers nor calls a tool. Returns `None` for any other
 /// response. Reasoning alone is no answer.
-fn lack(message: &Message, stop_reason: &StopReason) -> Option<&'static str> {
-    let is_blank = |block: &ContentBlock| match block {
-        ContentBlock::Text(text) => text.trim().is_empty(),
-        ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => true,
-        block => block.is_mark(),
+fn lack(message: &Message, stop_reason: &StopReason, said_before: &str) -> Option<&'static str> {
+    let is_blank = |block: &ContentBlock| match block.portable() {
+        Some(ContentBlock::Text(text)) => text.trim().is_empty(),
+        Some(ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. }) => true,
+        Some(_) => false,
+        None => block.is_mark(),
     };
     if message.tool_uses().next().is_some() {
         return None;
@@ -411,7 +412,9 @@ fn lack(message: &Message, stop_reason: &StopReason) -> Option<&'static str> {
         return Some(MALFORMED);
     }
     // FAULT an empty answer is the end: `StopReason::EndTurn` -> `StopReason::ToolUse`
-    let is_empty = *stop_reason == StopReason::EndTurn && message.content.iter().all(is_blank);
+    let is_empty = *stop_reason == StopReason::EndTurn
+        && message.content.iter().all(is_blank)
+        && said_before.trim().is_empty();
     is_empty.then_some(EMPTY)
 }
 

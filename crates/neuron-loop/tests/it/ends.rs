@@ -293,6 +293,11 @@ fn empty() -> Reply {
 #[tokio::test]
 async fn empty_answer_is_asked_for_again() {
     let thinks = ContentBlock::Thinking { thinking: "hm".into(), signature: String::new() };
+    let signed = ContentBlock::Raw {
+        provider: "p".into(),
+        json: json!({ "signature": "s" }),
+        portable: Some(Box::new(thinks.clone())),
+    };
     let malformed = || {
         Reply::message(vec![ContentBlock::Text("I look.".into())])
             .stop_reason(StopReason::Other("MALFORMED_FUNCTION_CALL".into()))
@@ -301,7 +306,8 @@ async fn empty_answer_is_asked_for_again() {
         (vec![empty()], "Your last answer was empty."),
         (vec![empty(), Reply::text(" \n")], "Your last answer was empty."),
         (vec![Reply::message(vec![thinks])], "Your last answer was empty."),
-        (vec![malformed()], "Your last tool call could not be read"),
+        (vec![malformed()], "Your last answer could not be read"),
+        (vec![Reply::message(vec![signed])], "Your last answer was empty."),
     ] {
         let asked = replies.len();
         let provider = ScriptedProvider::new(replies.into_iter().chain([Reply::text("done")]));
@@ -331,6 +337,11 @@ async fn run_tells_that_its_last_answer_was_empty() {
         assert_eq!(result.stop_reason, StopReason::Other(EMPTY_ANSWER.into()));
         assert_eq!((result.response.as_str(), result.turns), ("", replies));
     }
+    // The parts of an answer before a pause are an answer.
+    let paused = Reply::text("It is 42.").stop_reason(StopReason::PauseTurn);
+    let agent = Agent::builder(ScriptedProvider::new([paused, empty()])).build();
+    let result = agent.run(&mut Conversation::new(), "go").await.unwrap();
+    assert_eq!((&*result.response, result.stop_reason), ("It is 42.", StopReason::EndTurn));
     // A text before the calls of a turn is no answer to their results.
     let text = ContentBlock::Text("I look.".into());
     let call = ContentBlock::ToolUse { id: "c".into(), name: "act".into(), input: json!({}) };

@@ -7,6 +7,8 @@
 //! The converted schema accepts the same arguments. The only exception is draft 04, where 1.0 is not an integer.
 //! Nothing is fetched, so [`refuses`] leaves out a tool with a `$ref` to another document.
 
+use std::collections::HashSet;
+
 use neuron_types::ToolDefinition;
 use serde_json::{Map, Value, json};
 
@@ -15,8 +17,16 @@ type Object = Map<String, Value>;
 /// Returns the reason why model vendors would reject the schemas of a tool of a server. Returns `None` if the tool can be
 /// used.
 pub(super) fn refuses(definition: &ToolDefinition) -> Option<String> {
-    let schemas = [Some(&definition.input_schema), definition.output_schema.as_ref()];
-    if schemas.into_iter().flatten().any(|schema| anywhere_in(schema, &mut refers_elsewhere)) {
+    // The schema of the output stays here, because no vendor gets it.
+    let schema = &definition.input_schema;
+    let mut ids = HashSet::new();
+    anywhere_in(schema, &mut |part| {
+        ids.extend(part.get("$id").and_then(Value::as_str).map(str::to_owned));
+        false
+    });
+    // A bundled schema refers to its own parts by their ids.
+    let is_part = |address: &str| ids.contains(address.split('#').next().unwrap_or_default());
+    if anywhere_in(schema, &mut |part| addresses(part).any(|address| !is_part(address))) {
         return Some("its schema refers to another document, which is not fetched".to_owned());
     }
     let input_schema = cleaned(&definition.input_schema);
@@ -289,9 +299,14 @@ fn anchor(schema: &mut Object) {
 /// Returns `true` if this object has a `$ref`, `$dynamicRef` or `$recursiveRef` that is more than a fragment such as
 /// `#/$defs/a`.
 fn refers_elsewhere(schema: &Object) -> bool {
+    addresses(schema).next().is_some()
+}
+
+/// Returns the references of an object that are more than a fragment such as `#/$defs/a`.
+fn addresses(schema: &Object) -> impl Iterator<Item = &str> {
     let addresses = ["$ref", "$dynamicRef", "$recursiveRef"].map(|keyword| schema.get(keyword));
-    let mut addresses = addresses.into_iter().flatten().filter_map(Value::as_str);
-    addresses.any(|address| !address.starts_with('#'))
+    let addresses = addresses.into_iter().flatten().filter_map(Value::as_str);
+    addresses.filter(|address| !address.starts_with('#'))
 }
 
 /// Returns `true` if `holds` returns `true` for any object in a schema, at any depth. Also searches objects that are

@@ -258,7 +258,11 @@ fn list_from_json<T: DeserializeOwned>(
         read
     };
     let items = result.get(key)?.as_array()?.iter().filter_map(item).collect();
-    let next_cursor = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    let next_cursor = match result.get("nextCursor") {
+        Some(Value::String(cursor)) => Some(cursor.clone()),
+        Some(cursor @ Value::Number(_)) => Some(cursor.to_string()),
+        _ => None,
+    };
     Some((items, next_cursor))
 }
 

@@ -43,15 +43,18 @@ pub(super) struct Negotiation {
     state: State,
 }
 
+/// The error with which a server refused `initialize`, and the end of the wait for `server/discover`.
+type Refusal = (Box<ServerJsonRpcMessage>, Option<Instant>);
+
 #[derive(Debug)]
 enum State {
     /// The SDK receives all messages unchanged.
     Passive,
     /// `server/discover` is pending. `until` is the end of the wait, and `None` after the end.
     Discovering { discover: RequestId, until: Option<Instant> },
-    /// `server/discover` and `initialize` are pending. `refusal` is the response to `initialize` of a server that
-    /// requires a version without a handshake.
-    Both { discover: RequestId, initialize: RequestId, refusal: Option<Box<ServerJsonRpcMessage>> },
+    /// `server/discover` and `initialize` are pending. `refusal` is the error with which the server refused
+    /// `initialize`. The SDK receives it at the end of its wait, if any.
+    Both { discover: RequestId, initialize: RequestId, refusal: Option<Refusal> },
     /// `initialize` is pending. `answer` is the response to `server/discover`, which the SDK receives after `until`.
     Discovered { initialize: RequestId, answer: Box<ServerJsonRpcMessage>, until: Instant },
     /// The SDK has received the response to `server/discover` as a response to `initialize`.
@@ -99,7 +102,8 @@ impl Negotiation {
         match &self.state {
             State::Discovering { until, .. } => *until,
             State::Discovered { until, .. } => Some(*until),
-            State::Passive | State::Both { .. } | State::Translated => None,
+            State::Both { refusal, .. } => refusal.as_ref().and_then(|(_, until)| *until),
+            State::Passive | State::Translated => None,
         }
     }
 
@@ -115,6 +119,7 @@ impl Negotiation {
                 self.state = State::Translated;
                 Some(*answer)
             }
+            State::Both { refusal: Some((refusal, _)), .. } => Some(*refusal),
             state => {
                 self.state = state;
                 None
@@ -146,13 +151,14 @@ impl Negotiation {
                         self.state = State::Discovered { initialize, answer, until };
                         None
                     }
-                    (None, refusal) => refusal.map(|refusal| *refusal),
+                    (None, refusal) => refusal.map(|(refusal, _)| *refusal),
                 }
             }
-            State::Both { discover, initialize, .. }
-                if initialize == id && error == Some(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION) =>
-            {
-                let refusal = Some(Box::new(message));
+            State::Both { discover, initialize, .. } if initialize == id && error.is_some() => {
+                // With this error, the server says that it expects `server/discover`.
+                let expects = error == Some(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION);
+                let until = (!expects).then(|| Instant::now() + GRACE);
+                let refusal = Some((Box::new(message), until));
                 self.state = State::Both { discover, initialize, refusal };
                 None
             }

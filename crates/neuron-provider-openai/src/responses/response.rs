@@ -194,7 +194,7 @@ impl CallIds {
         let is_taken = |id: &str| self.given.contains(id);
         let id = match id {
             "" => generate_id(self.given.len(), response_id, is_taken),
-            id => unique_id(id, is_taken),
+            id => unique_id(id, 2, is_taken),
         };
         self.given.insert(id.clone());
         id

@@ -54,7 +54,9 @@ impl OpenCalls {
         let lacks_id = self.0.get(position).is_some_and(|call| call.fields.id.is_empty());
         let server_id = (lacks_id && !fragment.id.is_empty()).then(|| fragment.id.clone());
         if server_id.is_some() {
-            fragment.id = unique_id(&fragment.id, is_taken);
+            let has_id = |call: &&OpenCall| call.server_id.as_deref() == Some(&*fragment.id);
+            let number = self.0.iter().filter(has_id).count() + 1;
+            fragment.id = unique_id(&fragment.id, number.max(2), is_taken);
         }
         let Some(call) = self.0.get_mut(position) else { return };
         call.server_id = server_id.or(call.server_id.take());

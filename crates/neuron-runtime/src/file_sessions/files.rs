@@ -119,7 +119,7 @@ impl LockedFile {
             _ => {}
         }
         // `create_new` does not follow a link that leads out of the directory.
-        let mut file = private::writing().create_new(true).open(unfinished)?;
+        let mut file = private::writing(unfinished).create_new(true).open(unfinished)?;
         if let Ok(before) = fs::metadata(&self.path) {
             // An operator may have changed the permissions of the file, so they are kept.
             file.set_permissions(before.permissions())?;

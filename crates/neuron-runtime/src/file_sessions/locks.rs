@@ -65,7 +65,7 @@ impl Lock {
     pub(super) fn open(hidden: &Path, id: &str) -> Result<Self, StorageError> {
         let path = hidden.join(format!("{:02}.lock", lock_of(id)));
         loop {
-            let file: File = private::writing()
+            let file: File = private::writing(&path)
                 .create(true)
                 .truncate(false)
                 .open(&path)

@@ -18,7 +18,7 @@ use crate::text;
 /// notice in the output names the tool without a prefix.
 ///
 /// Middleware that truncates outputs must not be added before this middleware, because truncation may remove the
-/// handle. For the same reason, `max_characters` must be smaller than the
+/// handle. For the same reason, `max_characters` must be at least 500 characters smaller than the
 /// [maximum of the registry](crate::ToolRegistry::set_max_output_characters).
 ///
 /// All texts of an output are stored as one text, separated by line breaks. They include text resources and links.

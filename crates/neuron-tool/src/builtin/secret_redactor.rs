@@ -7,7 +7,7 @@ use std::ops::Range;
 use neuron_types::secret_formats::{secrets_in, secrets_in_field};
 use neuron_types::{
     ContentItem, EmbeddedResource, ResourceLink, ToolContext, ToolError, ToolOutput,
-    WasmBoxedFuture,
+    UncertainEffect, WasmBoxedFuture,
 };
 use serde_json::{Map, Value};
 
@@ -211,6 +211,7 @@ fn redact_json(field: &str, value: Value, secrets: &[String]) -> Value {
 
 /// Redacts the text of an error.
 fn redact_error(error: ToolError, secrets: &[String]) -> ToolError {
+    let is_uncertain = error.is_uncertain();
     match error {
         ToolError::NotFound(text) => ToolError::NotFound(redact(text, secrets)),
         ToolError::InvalidInput(text) => ToolError::InvalidInput(redact(text, secrets)),
@@ -221,8 +222,13 @@ fn redact_error(error: ToolError, secrets: &[String]) -> ToolError {
             if is_clean(&*source, secrets) {
                 return ToolError::ExecutionFailed(source);
             }
-            // The original error contains a secret. Replace it with its redacted text.
-            ToolError::ExecutionFailed(redact(source.to_string(), secrets).into())
+            // The original error contains a secret. Replace it with its redacted text. An uncertain effect must stay
+            // uncertain, because the call must not be repeated.
+            let text = redact(source.to_string(), secrets);
+            ToolError::ExecutionFailed(match is_uncertain {
+                true => Box::new(UncertainEffect(text)),
+                false => text.into(),
+            })
         }
         other => other,
     }

@@ -38,24 +38,31 @@ const AUTHORIZATION: &str = "authorization";
 
 /// Ends of names whose values are not secret, although the names also end as in [`SECRET`]. Most belong to a page of a
 /// list, and a model needs them to request the next page.
-const PUBLIC: [&str; 18] = [
+const PUBLIC: [&str; 25] = [
     "authenticitytoken",
     "cancellationtoken",
     "canceltoken",
+    "clienttoken",
     "continuationtoken",
     "csrfmiddlewaretoken",
     "csrftoken",
     "cursortoken",
     "deltatoken",
     "idempotencytoken",
+    "locktoken",
     "nexttoken",
     "pagetoken",
+    "paginationtoken",
+    "pagingtoken",
+    "previoustoken",
     "progresstoken",
     "requestverificationtoken",
     "resumetoken",
     "resumptiontoken",
     "skiptoken",
     "synctoken",
+    "uploadtoken",
+    "waittoken",
     "xsrftoken",
 ];
 

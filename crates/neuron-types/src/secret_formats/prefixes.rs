@@ -34,8 +34,8 @@ pub(super) enum Body {
 // https://github.com/gitleaks/gitleaks/blob/master/config/gitleaks.toml
 pub(super) const FORMATS: &[(&str, usize, Body)] = &[
     ("1//0", 40, Word),                           // Google, refresh tokens
-    ("ABIA", 16, Upper),                          // AWS
-    ("ACCA", 16, Upper),                          // AWS
+    ("ABIA", 16, Exact),                          // AWS
+    ("ACCA", 16, Exact),                          // AWS
     ("AGE-SECRET-KEY-1", 50, Upper),              // age
     ("AIza", 30, Word),                           // Google
     ("AKCp", 60, Alnum),                          // Artifactory

@@ -1044,12 +1044,13 @@ impl Run<'_> {
         message.role = Role::Assistant;
         self.answer = self.said_before().unwrap_or_default() + &message.text();
         let calls = calls(&message);
-        let is_blank = message.content.iter().all(|block| match block {
-            ContentBlock::Text(text) => text.trim().is_empty(),
-            block => matches!(
+        let is_blank = message.content.iter().all(|block| match block.portable() {
+            Some(ContentBlock::Text(text)) => text.trim().is_empty(),
+            Some(block) => matches!(
                 block,
                 ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. }
             ),
+            None => false,
         });
         if !message.content.is_empty() {
             self.memory.history.push(message);
@@ -1066,6 +1067,7 @@ impl Run<'_> {
                 // A message that was sent to the run may make it continue.
                 self.pauses = 0;
             }
+            let is_blank = is_blank && self.answer.trim().is_empty();
             if stop_reason == StopReason::EndTurn && is_blank && self.limit.is_none() {
                 if self.memory.asked_again < 2 && self.limits_before_call().is_ok() {
                     self.memory.asked_again += 1;

@@ -109,7 +109,15 @@ fn secrets(request: &http::Request<Vec<u8>>) -> Vec<String> {
         found.extend(fields(&format!("client_secret={secret}")));
     }
     found.retain(|(name, value)| SECRET.contains(&name.as_str()) && !value.is_empty());
-    found.into_iter().map(|(_, value)| value).collect()
+    let mut secrets: Vec<String> = found.into_iter().map(|(_, value)| value).collect();
+    // A server may also repeat the request as it was sent.
+    let body = String::from_utf8_lossy(request.body());
+    let sent = body.split('&').filter_map(|field| field.split_once('='));
+    let sent = sent.filter(|(name, value)| SECRET.contains(name) && !value.is_empty());
+    secrets.extend(sent.map(|(_, value)| value.to_owned()));
+    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    secrets.extend(header.and_then(|value| value.strip_prefix("Basic ")).map(str::to_owned));
+    secrets
 }
 
 /// Returns the body of an error response with shortened texts, in which `secrets` are redacted. The SDK copies these
