@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use neuron_http::{VendorFields, without_references};
+use neuron_http::{VendorFields, tool_schema, without_references};
 use neuron_types::ToolDefinition;
-use serde::ser::SerializeMap;
+use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -29,19 +29,21 @@ impl Serialize for Tools<'_> {
             vendor: VendorFields<'a>,
         }
         const WRITTEN: [&str; 3] = ["name", "description", "parameters"];
-        serializer.collect_seq(self.0.iter().map(|tool| Tool {
-            r#type: "function",
-            function: Function {
+        let mut tools = serializer.serialize_seq(Some(self.0.len()))?;
+        for tool in self.0 {
+            let function = Function {
                 name: &tool.name,
                 description: &tool.description,
                 // The server drops `$ref`, and the model would then not see the referenced schema.
-                parameters: Parameters(match tool.plain_schema() {
+                parameters: Parameters(match tool_schema(tool, false)? {
                     Cow::Borrowed(schema) => without_references(schema),
                     Cow::Owned(schema) => Cow::Owned(without_references(&schema).into_owned()),
                 }),
                 vendor: VendorFields { tool, provider: PROVIDER, written: &WRITTEN },
-            },
-        }))
+            };
+            tools.serialize_element(&Tool { r#type: "function", function })?;
+        }
+        tools.end()
     }
 }
 

@@ -62,6 +62,9 @@ pub struct NotAnObject;
 /// Keywords that vendors reject in the root.
 const REJECTED: [&str; 7] = ["oneOf", "anyOf", "allOf", "not", "enum", "const", "$ref"];
 
+/// Names of the fields with definitions.
+const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
+
 /// Maximum number of schemas that are read. A foreign server may send alternatives that refer to each other.
 const MAX_SCHEMAS: usize = 10_000;
 
@@ -256,8 +259,12 @@ impl Object {
                 notes.push(format!("{key}: {value}"));
             }
         }
+        let properties = Value::Object(self.properties);
+        let others = fields.iter().filter(|(key, _)| !DEFINITIONS.contains(&key.as_str()));
+        let is_referring =
+            refers(&properties) || others.into_iter().any(|(_, value)| refers(value));
         fields.insert("type".to_owned(), "object".into());
-        fields.insert("properties".to_owned(), self.properties.into());
+        fields.insert("properties".to_owned(), properties);
         match self.required.is_empty() {
             true => drop(fields.remove("required")),
             false => drop(fields.insert("required".to_owned(), self.required.into())),
@@ -269,6 +276,10 @@ impl Object {
             true => {}
             false => drop(fields.insert("additionalProperties".to_owned(), false.into())),
         }
+        // The references of the root are replaced, and some clients of vendors know no definitions.
+        if !is_referring {
+            fields.retain(|key, _| !DEFINITIONS.contains(&key.as_str()));
+        }
         if !notes.is_empty() {
             let own = fields.get("description").and_then(Value::as_str).unwrap_or_default();
             let texts = [own].into_iter().filter(|text| !text.trim().is_empty());
@@ -277,6 +288,19 @@ impl Object {
             fields.insert("description".to_owned(), text.into());
         }
         fields.into()
+    }
+}
+
+/// Returns `true` if a schema contains a reference.
+fn refers(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            fields.contains_key("$ref")
+                || fields.contains_key("$dynamicRef")
+                || fields.values().any(refers)
+        }
+        Value::Array(schemas) => schemas.iter().any(refers),
+        _ => false,
     }
 }
 
@@ -466,7 +490,6 @@ mod tests {
                 "not": { "required": ["b", "c"] },
             }),
             json!({
-                "definitions": { "A": { "properties": { "a": {} }, "required": ["a"] } },
                 "type": "object",
                 "properties": { "a": { "allOf": [{}, { "minLength": 1 }] }, "b": {}, "c": {} },
                 "required": ["a"],

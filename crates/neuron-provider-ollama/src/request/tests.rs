@@ -503,7 +503,10 @@ fn boolean_schema_becomes_an_object() {
     );
     let request =
         CompletionRequest { tools: vec![tool("look", json!(true))], ..Default::default() };
-    assert_eq!(json_of(request.view())["tools"][0]["function"]["parameters"], json!({}));
+    assert_eq!(
+        json_of(request.view())["tools"][0]["function"]["parameters"],
+        json!({"type": "object", "properties": {}})
+    );
 }
 
 #[test]
