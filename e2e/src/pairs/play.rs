@@ -311,7 +311,7 @@ fn tools() -> serde_json::Result<Vec<ToolDefinition>> {
         tool("find_all", json!({})),
         tool("fs.read", alternatives),
         tool("ns/tool", parts),
-        tool(LONG_NAME, json!({"anyOf": [object], "enum": [{}]})),
+        tool(LONG_NAME, json!({"anyOf": [object]})),
     ]))
 }
 
