@@ -191,8 +191,9 @@ impl<'a> Env<'a> {
 
     /// [Corrects](ToolDefinition::correct_arguments) the arguments of the calls in a response, before hooks, policies and
     /// validators see them.
-    // FAULT arguments in a text are not read: add `return;` (arguments::text_with_an_array_is_read_before_the_policy)
     pub(crate) fn correct(&self, answer: &mut Message) {
+        // FAULT arguments in a text are not read: without the statement
+        //     (arguments::text_with_an_array_is_read_before_the_policy)
         for block in &mut answer.content {
             let block = match block {
                 ContentBlock::Raw { portable: Some(portable), .. } => portable,

@@ -14,25 +14,28 @@ use serde_json::{Map, Value, json};
 
 type Object = Map<String, Value>;
 
-/// Returns the reason why model vendors would reject the schemas of a tool of a server. Returns `None` if the tool can be
+/// Returns the reason why the schemas of a tool of a server cannot be used. Returns `None` if the tool can be
 /// used.
 pub(super) fn refuses(definition: &ToolDefinition) -> Option<String> {
-    // The schema of the output stays here, because no vendor gets it.
-    let schema = &definition.input_schema;
-    let mut ids = HashSet::new();
-    anywhere_in(schema, &mut |part| {
-        ids.extend(part.get("$id").and_then(Value::as_str).map(str::to_owned));
-        false
-    });
-    // A bundled schema refers to its own parts by their ids.
-    let is_part = |address: &str| ids.contains(address.split('#').next().unwrap_or_default());
-    if anywhere_in(schema, &mut |part| addresses(part).any(|address| !is_part(address))) {
+    let schemas = [Some(&definition.input_schema), definition.output_schema.as_ref()];
+    if schemas.into_iter().flatten().any(needs_another_document) {
         return Some("its schema refers to another document, which is not fetched".to_owned());
     }
     let input_schema = cleaned(&definition.input_schema);
     let shown = ToolDefinition { input_schema, ..definition.clone() };
     let is_refused = shown.arguments_schema().is_err();
     is_refused.then(|| "its input schema describes no object".to_owned())
+}
+
+/// Returns `true` if a schema refers to a document outside of it. A bundled schema refers to its own parts by their ids.
+fn needs_another_document(schema: &Value) -> bool {
+    let mut ids = HashSet::new();
+    anywhere_in(schema, &mut |part| {
+        ids.extend(part.get("$id").and_then(Value::as_str).map(str::to_owned));
+        false
+    });
+    let is_part = |address: &str| ids.contains(address.split('#').next().unwrap_or_default());
+    anywhere_in(schema, &mut |part| addresses(part).any(|address| !is_part(address)))
 }
 
 /// Converts the JSON Schema of a tool's arguments into a form that all model vendors accept.

@@ -146,17 +146,22 @@ async fn tool_with_a_schema_that_vendors_reject_is_left_out() {
     let tool = |name: &str, input: Value, output: Value| json!({ "name": name, "inputSchema": input, "outputSchema": output });
     let object = || json!({ "type": "object" });
     let refers = |address: &str| json!({ "type": "object", "properties": { "a": { "$ref": address } }, "$defs": { "A": {} } });
+    let bundled = json!({
+        "type": "object", "properties": { "a": { "$ref": "part.json" } },
+        "$defs": { "A": { "$id": "part.json", "type": "string" } },
+    });
     let tools = [
         tool("text", json!({ "type": "string" }), object()),
         tool("file", refers("file:///etc/passwd"), object()),
         tool("path", refers("other.json#/a"), object()),
         tool("web", object(), refers("https://example.com/a")),
         tool("local", refers("#/$defs/A"), refers("#/$defs/A")),
+        tool("bundled", bundled, object()),
     ];
     let (_server, client) = started(tools, |_| Answer::text("")).await;
     let mut toolset = McpToolset::new(client, BridgeOptions::new());
     let changes = toolset.sync(&mut ToolRegistry::new()).await.unwrap();
-    assert_eq!(changes.added, ["local"]);
+    assert_eq!(changes.added, ["local", "bundled"]);
     let reasons: Vec<_> = changes.left_out.iter().map(|it| (&*it.tool, &*it.reason)).collect();
     let refers = "its schema refers to another document, which is not fetched";
     let expected = [

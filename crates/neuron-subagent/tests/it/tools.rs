@@ -117,7 +117,12 @@ async fn failure_of_an_agent_is_an_error_result() {
             config(),
             "c0: !the agent `a` refused: I will not",
         ),
-        (vec![text(" ")], config(), "c0: !the agent `a` ended without an answer"),
+        // The model is asked for an answer twice.
+        (
+            vec![text(" "), text(""), text("\n")],
+            config(),
+            "c0: !the agent `a` ended without an answer",
+        ),
         (
             vec![text("and then").stop_reason(StopReason::MaxTokens)],
             config(),
