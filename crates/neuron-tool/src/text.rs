@@ -1,14 +1,41 @@
 //! Truncation of text at character boundaries.
 
+use std::error::Error;
 use std::fmt::{self, Write};
 
-use neuron_types::ContentItem;
+use neuron_types::{ContentItem, ToolError, UncertainEffect};
 
 /// Returns the first `count` characters of a text. Returns the whole text if it is shorter.
 pub(crate) fn first(text: &str, count: usize) -> &str {
     match text.char_indices().nth(count) {
         Some((end, _)) => text.get(..end).unwrap_or(text),
         None => text,
+    }
+}
+
+/// Changes the text of an error. `of_source` returns a new text for an error of a tool's own, or `None` to keep the error.
+///
+/// An uncertain effect stays uncertain, because its call must not be repeated.
+pub(crate) fn of_error(
+    error: ToolError,
+    change: impl Fn(String) -> String,
+    of_source: impl FnOnce(&(dyn Error + 'static)) -> Option<String>,
+) -> ToolError {
+    let is_uncertain = error.is_uncertain();
+    match error {
+        ToolError::NotFound(text) => ToolError::NotFound(change(text)),
+        ToolError::InvalidInput(text) => ToolError::InvalidInput(change(text)),
+        ToolError::PermissionDenied(text) => ToolError::PermissionDenied(change(text)),
+        ToolError::ModelRetry(text) => ToolError::ModelRetry(change(text)),
+        ToolError::HookTerminated(text) => ToolError::HookTerminated(change(text)),
+        ToolError::ExecutionFailed(source) => {
+            ToolError::ExecutionFailed(match (of_source(&*source), is_uncertain) {
+                (None, _) => source,
+                (Some(text), true) => Box::new(UncertainEffect(text)),
+                (Some(text), false) => text.into(),
+            })
+        }
+        other => other,
     }
 }
 

@@ -1,8 +1,6 @@
 //! [`OutputFormatter`], which truncates long outputs and errors.
 
-use neuron_types::{
-    ContentItem, ToolContext, ToolError, ToolOutput, UncertainEffect, WasmBoxedFuture,
-};
+use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 use crate::text;
@@ -114,40 +112,16 @@ impl OutputFormatter {
     }
 
     /// Truncates the text of an error that exceeds the maximum.
-    fn format_error(&self, mut error: ToolError) -> ToolError {
-        let is_uncertain = error.is_uncertain();
-        match &mut error {
-            ToolError::NotFound(text)
-            | ToolError::InvalidInput(text)
-            | ToolError::PermissionDenied(text)
-            | ToolError::ModelRetry(text)
-            | ToolError::HookTerminated(text) => {
-                self.cut(text);
-            }
-            ToolError::ExecutionFailed(source) => {
-                let mut text = source.to_string();
-                if self.cut(&mut text) {
-                    // An uncertain effect must stay uncertain, because the call must not be repeated.
-                    *source = match is_uncertain {
-                        true => Box::new(UncertainEffect(text)),
-                        false => text.into(),
-                    };
-                }
-            }
-            _ => {}
-        }
-        error
+    fn format_error(&self, error: ToolError) -> ToolError {
+        let cut = |text: String| self.cut(&text).unwrap_or(text);
+        text::of_error(error, cut, |source| self.cut(&source.to_string()))
     }
 
-    /// Truncates a text that exceeds the maximum. Returns `true` if the text was truncated.
-    fn cut(&self, text: &mut String) -> bool {
+    /// Returns a truncated text. Returns `None` if the text does not exceed the maximum.
+    fn cut(&self, text: &str) -> Option<String> {
         let total = text.chars().count();
-        if total <= self.max_characters {
-            return false;
-        }
-        text.truncate(text::first(text, self.max_characters).len());
-        text.push_str(&self.notice(total));
-        true
+        (total > self.max_characters)
+            .then(|| text::first(text, self.max_characters).to_owned() + &self.notice(total))
     }
 
     /// Returns the notice at the end of a truncated text. `total` is the number of characters before.

@@ -7,11 +7,12 @@ use std::ops::Range;
 use neuron_types::secret_formats::{secrets_in, secrets_in_field};
 use neuron_types::{
     ContentItem, EmbeddedResource, ResourceLink, ToolContext, ToolError, ToolOutput,
-    UncertainEffect, WasmBoxedFuture,
+    WasmBoxedFuture,
 };
 use serde_json::{Map, Value};
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
+use crate::text;
 
 /// The text that replaces a secret.
 const REDACTED: &str = "[redacted]";
@@ -209,29 +210,13 @@ fn redact_json(field: &str, value: Value, secrets: &[String]) -> Value {
     }
 }
 
-/// Redacts the text of an error.
+/// Redacts the text of an error. An error that contains a secret is replaced with its redacted text.
 fn redact_error(error: ToolError, secrets: &[String]) -> ToolError {
-    let is_uncertain = error.is_uncertain();
-    match error {
-        ToolError::NotFound(text) => ToolError::NotFound(redact(text, secrets)),
-        ToolError::InvalidInput(text) => ToolError::InvalidInput(redact(text, secrets)),
-        ToolError::PermissionDenied(text) => ToolError::PermissionDenied(redact(text, secrets)),
-        ToolError::ModelRetry(text) => ToolError::ModelRetry(redact(text, secrets)),
-        ToolError::HookTerminated(text) => ToolError::HookTerminated(redact(text, secrets)),
-        ToolError::ExecutionFailed(source) => {
-            if is_clean(&*source, secrets) {
-                return ToolError::ExecutionFailed(source);
-            }
-            // The original error contains a secret. Replace it with its redacted text. An uncertain effect must stay
-            // uncertain, because the call must not be repeated.
-            let text = redact(source.to_string(), secrets);
-            ToolError::ExecutionFailed(match is_uncertain {
-                true => Box::new(UncertainEffect(text)),
-                false => text.into(),
-            })
-        }
-        other => other,
-    }
+    text::of_error(
+        error,
+        |text| redact(text, secrets),
+        |source| (!is_clean(source, secrets)).then(|| redact(source.to_string(), secrets)),
+    )
 }
 
 /// Returns `true` if the `Display` and `Debug` texts of an error and of its sources contain no secret.
