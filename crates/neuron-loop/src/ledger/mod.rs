@@ -241,7 +241,7 @@ impl Ledger {
     ) -> Result<(), LoopError> {
         let AnswerView { is_cut_off, hidden, has_targets, may_ask_again, output, frame } = view;
         let CompletionResponse { mut message, stop_reason, usage, .. } = response;
-        let lack = lack(&message, &stop_reason, &self.said_before());
+        let lack = Lack::of(&message, &stop_reason);
         // A custom provider may have set another role.
         // FAULT an answer keeps the role that the provider gives it: without the line
         message.role = Role::Assistant;
@@ -255,13 +255,20 @@ impl Ledger {
         if calls == 0 {
             // FAULT an answer without content repeats the one before: `said_before` -> `answer_text`
             let text = self.said_before();
-            return match lack.filter(|_| output.is_none() && self.landing_limit().is_none()) {
+            // A typed run judges the text itself. The parts of an answer before a pause are an answer.
+            let is_last = self.landing_limit().is_some();
+            let counts = |lack: &Lack| *lack == Lack::Malformed || text.trim().is_empty();
+            return match lack.filter(counts).filter(|_| output.is_none() && !is_last) {
                 // FAULT an empty answer is asked for again and again: `may_ask_again` -> `true`
                 Some(lack) if may_ask_again => {
-                    self.ask_again(lack);
+                    let tally = &mut self.tally.run;
+                    // FAULT an empty answer is asked for again without a count: without the line
+                    tally.output_attempts = tally.output_attempts.saturating_add(1);
+                    tally.pauses = 0;
+                    self.ask_again(lack.complaint());
                     Ok(())
                 }
-                Some(EMPTY) => {
+                Some(Lack::Empty) => {
                     self.end_with_answer(text, StopReason::Other(EMPTY_ANSWER.into()), None)
                 }
                 _ => self.end_with_answer(text, stop_reason, output),
@@ -280,11 +287,8 @@ impl Ledger {
         self.take_output_calls(limit, output)
     }
 
-    /// Asks the model for another response, because the last one lacks something.
-    fn ask_again(&mut self, complaint: &str) {
-        // FAULT an empty answer is asked for again without a count: without the line
-        self.tally.run.output_attempts = self.tally.run.output_attempts.saturating_add(1);
-        self.tally.run.pauses = 0;
+    /// Asks the model for another response, because of a complaint about the last one.
+    fn ask_again(&mut self, complaint: impl Into<String>) {
         self.messages.push(Message::user(complaint));
         self.phase = Phase::TurnStart;
     }
@@ -326,8 +330,7 @@ impl Ledger {
                 match self.read_output(rules, &response, &stop_reason, limit.is_some())? {
                     Ok(value) => Some(value),
                     Err(complaint) => {
-                        self.messages.push(Message::user(complaint));
-                        self.phase = Phase::TurnStart;
+                        self.ask_again(complaint);
                         return Ok(());
                     }
                 }
@@ -389,33 +392,40 @@ impl Ledger {
     }
 }
 
-/// The message to the model after an empty response.
-const EMPTY: &str = "Your last answer was empty. Answer, or go on with the task.";
+/// What a response without calls lacks.
+#[derive(Clone, Copy, PartialEq)]
+enum Lack {
+    /// It has no content. Reasoning alone is no answer.
+    Empty,
+    /// The provider could not read it.
+    Malformed,
+}
 
-/// The message to the model after a response that the provider could not read.
-const MALFORMED: &str =
-    "Your last answer could not be read, and its tool calls did not run. Answer again.";
+impl Lack {
+    fn of(message: &Message, stop_reason: &StopReason) -> Option<Self> {
+        let is_blank = |block: &ContentBlock| match block.portable() {
+            Some(ContentBlock::Text(text)) => text.trim().is_empty(),
+            Some(ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. }) => true,
+            Some(_) => false,
+            None => block.is_mark(),
+        };
+        if stop_reason.is_malformed_call() {
+            return Some(Self::Malformed);
+        }
+        // FAULT an empty answer is the end: `StopReason::EndTurn` -> `StopReason::ToolUse`
+        let is_empty = *stop_reason == StopReason::EndTurn && message.content.iter().all(is_blank);
+        is_empty.then_some(Self::Empty)
+    }
 
-/// Returns the message to the model after a response that neither answers nor calls a tool. Returns `None` for any other
-/// response. Reasoning alone is no answer.
-fn lack(message: &Message, stop_reason: &StopReason, said_before: &str) -> Option<&'static str> {
-    let is_blank = |block: &ContentBlock| match block.portable() {
-        Some(ContentBlock::Text(text)) => text.trim().is_empty(),
-        Some(ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. }) => true,
-        Some(_) => false,
-        None => block.is_mark(),
-    };
-    if message.tool_uses().next().is_some() {
-        return None;
+    /// Returns the message to the model.
+    fn complaint(self) -> &'static str {
+        match self {
+            Self::Empty => "Your last answer was empty. Answer, or go on with the task.",
+            Self::Malformed => {
+                "Your last answer could not be read, and its tool calls did not run. Answer again."
+            }
+        }
     }
-    if stop_reason.is_malformed_call() {
-        return Some(MALFORMED);
-    }
-    // FAULT an empty answer is the end: `StopReason::EndTurn` -> `StopReason::ToolUse`
-    let is_empty = *stop_reason == StopReason::EndTurn
-        && message.content.iter().all(is_blank)
-        && said_before.trim().is_empty();
-    is_empty.then_some(EMPTY)
 }
 
 /// Returns `true` if this stop reason means that the provider paused the response. The model must then be called again

@@ -188,6 +188,9 @@ impl<'a, 'l> Link<'a, 'l> {
         let kind = OperationKind::ModelCall { request: &call.request, streaming: sink.is_some() };
         let mut scopes = self.hooks.open(kind);
         let mut answered = scopes.run(self.ask(call.request, sink, &mut attempt.1, prefetch)).await;
+        if let Ok(response) = &mut answered {
+            self.hooks.env.correct(&mut response.message);
+        }
         let (reservation, received) = ScopeGuard::into_inner(attempt);
         let priced = self.count(call, &mut answered, received, reservation.take());
         scopes.end((&answered).into());
@@ -278,8 +281,7 @@ impl<'a, 'l> Link<'a, 'l> {
                 None => self.hooks.env.parts.model.complete_ref_dyn(request).await?,
             })
         };
-        let mut response = or_cancelled(self.hooks.env.token, work).await?;
-        self.hooks.env.correct(&mut response.message);
+        let response = or_cancelled(self.hooks.env.token, work).await?;
         // Set before the hooks run, because the provider charges for these tokens even if a hook ends the run.
         // FAULT the usage of an answer that a hook rejects is lost: without the line
         received.usage.clone_from(&response.usage);
@@ -332,9 +334,8 @@ impl<'a, 'l> Link<'a, 'l> {
                 heard = Some(if source.is_provider() { Ok(hooked?) } else { hooked });
             }
             match progress {
-                Progress::Done(mut response) => {
+                Progress::Done(response) => {
                     heard.transpose()?;
-                    self.hooks.env.correct(&mut response.message);
                     return Ok(*response);
                 }
                 // FAULT an engine's answer is shown although a hook ended the run: without `if !matches!(heard,
