@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashMap};
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, RequestRef, StreamEvent, ToolChoice, ToolDefinition,
 };
-
 use serde_json::Value;
 
 use crate::UniqueTexts;

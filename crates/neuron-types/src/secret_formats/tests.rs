@@ -202,7 +202,7 @@ const NAMED: &[(&str, &str, usize)] = &[
     ("DD_APP_KEY={}", HEX, 40),
     ("PAGERDUTY_API_KEY={}", ALNUM, 20),
     ("NEXTAUTH_SECRET={}", ALNUM, 40),
-    ("//registry.npmjs.org/:_authToken={}", ALNUM, 36),
+    ("//registry.example.com/:_authToken={}", ALNUM, 36),
     ("client_secret={}&grant_type=client_credentials", ALNUM, 30),
     ("https://api.example.com/v1?token={}&page=2", ALNUM, 20),
     ("**Token:** {}", ALNUM, 20),

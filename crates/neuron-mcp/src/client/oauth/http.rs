@@ -100,24 +100,23 @@ fn secrets(request: &http::Request<Vec<u8>>) -> Vec<String> {
         let url = Url::parse(&format!("form:?{form}"));
         url.map(|url| url.query_pairs().into_owned().collect()).unwrap_or_default()
     };
-    let mut found = fields(&String::from_utf8_lossy(request.body()));
-    let basic = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let basic = basic.and_then(|value| STANDARD.decode(value.strip_prefix("Basic ")?).ok());
+    let body = String::from_utf8_lossy(request.body());
+    let mut found = fields(&body);
+    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let encoded = header.and_then(|value| value.strip_prefix("Basic "));
+    let basic = encoded.and_then(|encoded| STANDARD.decode(encoded).ok());
     let basic = String::from_utf8(basic.unwrap_or_default()).unwrap_or_default();
     if let Some((_, secret)) = basic.split_once(':') {
         // The secret is encoded like a field of a form (RFC 6749, section 2.3.1).
         found.extend(fields(&format!("client_secret={secret}")));
     }
-    found.retain(|(name, value)| SECRET.contains(&name.as_str()) && !value.is_empty());
-    let mut secrets: Vec<String> = found.into_iter().map(|(_, value)| value).collect();
     // A server may also repeat the request as it was sent.
-    let body = String::from_utf8_lossy(request.body());
     let sent = body.split('&').filter_map(|field| field.split_once('='));
-    let sent = sent.filter(|(name, value)| SECRET.contains(name) && !value.is_empty());
-    secrets.extend(sent.map(|(_, value)| value.to_owned()));
-    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    secrets.extend(header.and_then(|value| value.strip_prefix("Basic ")).map(str::to_owned));
-    secrets
+    found.extend(sent.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    found.retain(|(name, value)| SECRET.contains(&name.as_str()) && !value.is_empty());
+    let found = found.into_iter().map(|(_, value)| value);
+    let encoded = encoded.filter(|encoded| !encoded.is_empty());
+    found.chain(encoded.map(str::to_owned)).collect()
 }
 
 /// Returns the body of an error response with shortened texts, in which `secrets` are redacted. The SDK copies these
