@@ -12,7 +12,7 @@ use http::{Response, Uri};
 use neuron_types::{AnswerMetadata, BoxError, ProviderError, WasmBoxedFuture, clock};
 
 use crate::OriginalNames;
-use crate::chunks::Chunks;
+use crate::content::Content;
 use crate::deadline::{Deadline, Instant};
 use crate::headers::metadata;
 use crate::transport;
@@ -21,7 +21,7 @@ use crate::transport;
 /// embeddings with 3,072 numbers each, which has 82 MB as text.
 const MAX_BODY_BYTES: usize = 256 * 1024 * 1024;
 
-/// Reads a body completely, before the deadline.
+/// Reads a body completely, before the deadline. The limit of the size counts decoded bytes.
 ///
 /// # Errors
 ///
@@ -29,24 +29,26 @@ const MAX_BODY_BYTES: usize = 256 * 1024 * 1024;
 /// - [`ProviderError::Timeout`] at the deadline.
 /// - [`ProviderError::Other`] if the body has more than 256 MiB.
 pub(crate) async fn read_body(
-    mut chunks: Chunks,
+    mut content: Content,
     uri: &Uri,
     deadline: Deadline,
 ) -> Result<Vec<u8>, ProviderError> {
-    let mut body = Vec::new();
-    let read = async {
-        while let Some(chunk) = next(&mut chunks).await {
-            let chunk = chunk.map_err(|error| transport::network_error(uri, &*error))?;
-            if body.len() + chunk.len() > MAX_BODY_BYTES {
-                return Err(ProviderError::Other("the response is too large".into()));
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(())
-    };
-    deadline.within(read).await??;
+    let body = deadline.within(read_all(&mut content, uri, MAX_BODY_BYTES)).await??;
     #[cfg(not(target_family = "wasm"))]
     yield_now().await;
+    Ok(body)
+}
+
+/// Reads a body of at most `most` decoded bytes.
+async fn read_all(content: &mut Content, uri: &Uri, most: usize) -> Result<Vec<u8>, ProviderError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = next(content).await {
+        let chunk = chunk.map_err(|error| transport::network_error(uri, &*error))?;
+        if body.len() + chunk.len() > most {
+            return Err(ProviderError::Other("the response is too large".into()));
+        }
+        body.extend_from_slice(&chunk);
+    }
     Ok(body)
 }
 
@@ -70,15 +72,15 @@ const MAX_EXPLANATION_BYTES: usize = 64 * 1024;
 
 /// Reads the beginning of a body that explains an error, up to [`MAX_EXPLANATION_BYTES`]. At the deadline or after a
 /// transfer error, returns the bytes that have arrived.
-pub(crate) async fn read_beginning(mut chunks: Chunks, deadline: Deadline) -> Vec<u8> {
-    read_more(&mut chunks, Vec::new(), deadline).await
+pub(crate) async fn read_beginning(mut content: Content, deadline: Deadline) -> Vec<u8> {
+    read_more(&mut content, Vec::new(), deadline).await
 }
 
 /// Reads on until the beginning of a body is complete. `body` contains the bytes that were already read.
-async fn read_more(chunks: &mut Chunks, mut body: Vec<u8>, deadline: Deadline) -> Vec<u8> {
+async fn read_more(content: &mut Content, mut body: Vec<u8>, deadline: Deadline) -> Vec<u8> {
     let read = async {
         while body.len() < MAX_EXPLANATION_BYTES
-            && let Some(Ok(chunk)) = next(chunks).await
+            && let Some(Ok(chunk)) = next(content).await
         {
             body.extend_from_slice(&chunk);
         }
@@ -88,8 +90,8 @@ async fn read_more(chunks: &mut Chunks, mut body: Vec<u8>, deadline: Deadline) -
     body
 }
 
-async fn next(chunks: &mut Chunks) -> Option<Result<Bytes, BoxError>> {
-    poll_fn(|cx| chunks.poll_next(cx)).await
+async fn next(content: &mut Content) -> Option<Result<Bytes, BoxError>> {
+    poll_fn(|cx| content.poll_next(cx)).await
 }
 
 /// The clock of a timer, which is the tokio runtime. `None` outside of a runtime.
@@ -111,7 +113,7 @@ fn current_clock() -> Clock {
 pub struct Body {
     /// Bytes that were read by `check_beginning` and not returned yet.
     read: Bytes,
-    chunks: Chunks,
+    content: Content,
     uri: Uri,
     /// Idle timeout, which is the maximum wait for the next chunk.
     idle: Duration,
@@ -129,7 +131,7 @@ pub struct Body {
 
 impl Body {
     pub(crate) fn new(
-        response: Response<Chunks>,
+        response: Response<Content>,
         uri: Uri,
         idle: Duration,
         names: OriginalNames,
@@ -139,7 +141,7 @@ impl Body {
             metadata: metadata(response.headers()),
             names,
             read: Bytes::new(),
-            chunks: response.into_body(),
+            content: response.into_body(),
             idle,
             awaited: None,
             timer: None,
@@ -167,7 +169,7 @@ impl Body {
                 }
                 // Limits the bytes, because a server may send white space without end.
                 None if read.len() < MAX_EXPLANATION_BYTES => {}
-                _ => return Ok(Err(read_more(&mut self.chunks, read, deadline()).await)),
+                _ => return Ok(Err(read_more(&mut self.content, read, deadline()).await)),
             }
             match poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await {
                 Some(chunk) => read.extend_from_slice(&chunk?),
@@ -226,7 +228,7 @@ impl Stream for Body {
         if !self.read.is_empty() {
             return Poll::Ready(Some(Ok(std::mem::take(&mut self.read))));
         }
-        match self.chunks.poll_next(cx) {
+        match self.content.poll_next(cx) {
             Poll::Ready(next) => {
                 self.awaited = None;
                 let broken = |error: BoxError| transport::broken_stream(&self.uri, &*error);
@@ -246,6 +248,8 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
+    use crate::chunks::Chunks;
+    use crate::content::Encoding;
 
     const IDLE: Duration = Duration::from_secs(60);
 
@@ -261,11 +265,30 @@ mod tests {
         let chunks = stream::iter(waits).then(chunk).chain(stream::pending());
         let chunks = Chunks::boxed(StreamBody::new(chunks));
         Body::new(
-            Response::new(chunks),
+            Response::new(Content::new(chunks, Encoding::Identity)),
             Uri::from_static("http://h"),
             IDLE,
             OriginalNames::default(),
         )
+    }
+
+    /// A small compressed body must not fill the memory.
+    #[tokio::test]
+    async fn limit_of_a_body_counts_decoded_bytes() {
+        use std::io::Write as _;
+
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(&[0; 100_000]).unwrap();
+        let compressed = Bytes::from(encoder.finish().unwrap());
+        assert!(compressed.len() < 1000);
+        let read = async |most| {
+            let chunks = Chunks::boxed(http_body_util::Full::new(compressed.clone()));
+            let mut content = Content::new(chunks, Encoding::Gzip);
+            read_all(&mut content, &Uri::from_static("http://h"), most).await
+        };
+        assert_eq!(read(100_000).await.unwrap().len(), 100_000);
+        let error = read(99_999).await.unwrap_err();
+        assert_eq!((error.kind(), &*error.to_string()), ("Other", "the response is too large"));
     }
 
     /// The timer of the first wait fires within a later wait, which then has its whole time.

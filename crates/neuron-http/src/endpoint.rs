@@ -3,16 +3,17 @@
 use std::future::Future;
 use std::time::Duration;
 
-use http::HeaderMap;
 #[cfg(not(target_family = "wasm"))]
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 #[cfg(not(target_family = "wasm"))]
 use http::header::USER_AGENT;
+use http::{HeaderMap, Response};
 use neuron_types::{ProviderError, ProviderInfo, WasmCompatSend};
 
 use crate::body::read_beginning;
 use crate::client::{Http, HttpClient};
+use crate::content::{Content, Encoding};
 use crate::deadline::Deadline;
 use crate::{BaseUrl, KeySource, Rejection, Reply, Secret};
 
@@ -178,6 +179,8 @@ impl Endpoint {
     /// Sends a body to a path below the base URL, with the method POST. Returns the response when its headers have
     /// arrived.
     ///
+    /// A body that the server compressed with gzip or deflate is decoded, although the request does not ask for it.
+    ///
     /// `reject` converts a response without a successful status into an error. The key is redacted in the body that
     /// `reject` receives.
     ///
@@ -201,7 +204,8 @@ impl Endpoint {
     /// - [`ProviderError::Network`] if there is no response.
     /// - [`ProviderError::Timeout`] if the response is late.
     /// - [`ProviderError::InvalidRequest`] if the URL is invalid.
-    /// - [`ProviderError::Other`] outside of a tokio runtime.
+    /// - [`ProviderError::Other`] outside of a tokio runtime, or if a successful response has a content encoding other
+    ///   than gzip and deflate.
     ///
     /// # Cancel safety
     ///
@@ -224,12 +228,22 @@ impl Endpoint {
                 headers.entry(AUTHORIZATION).or_insert_with(|| credentials.clone());
             }
             let response = self.http.post(&uri, headers, body, connect, deadline).await?;
-            if response.status().is_success() {
+            let (head, chunks) = response.into_parts();
+            let encoding = Encoding::of(&head.headers);
+            if head.status.is_success() {
+                let encoding = encoding.map_err(|text| ProviderError::Other(text.into()))?;
+                let response = Response::from_parts(head, Content::new(chunks, encoding));
                 return Ok(Reply::new(response, uri, deadline, self.timeouts, self.secret.clone()));
             }
-            let (head, chunks) = response.into_parts();
             let (status, headers) = (head.status, head.headers);
-            let body = read_beginning(chunks, deadline.or_after(EXPLANATION_TIMEOUT)).await;
+            let body = match encoding {
+                Ok(encoding) => {
+                    let content = Content::new(chunks, encoding);
+                    read_beginning(content, deadline.or_after(EXPLANATION_TIMEOUT)).await
+                }
+                // The status decides the class of the error, even without a body that can be read.
+                Err(text) => text.into_bytes(),
+            };
             let body = self.secret.redact(String::from_utf8_lossy(&body).into_owned());
             Err(reject(&Rejection::new(status.as_u16(), headers, body.as_bytes(), call)))
         }

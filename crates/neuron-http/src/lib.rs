@@ -57,6 +57,7 @@ mod sse;
 
 mod key_source;
 mod secret;
+mod content;
 
 pub use answer_stream::{AnswerStream, Decoder, complete};
 pub use base_url::BaseUrl;

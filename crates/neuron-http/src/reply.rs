@@ -7,7 +7,7 @@ use http::{HeaderMap, Response, Uri};
 use neuron_types::{CompletionResponse, ProviderError};
 
 use crate::body::{read_beginning, read_body};
-use crate::chunks::Chunks;
+use crate::content::Content;
 use crate::deadline::Deadline;
 use crate::endpoint::{EXPLANATION_TIMEOUT, Timeouts};
 use crate::headers::metadata;
@@ -16,7 +16,7 @@ use crate::{Body, OriginalNames, Secret, header};
 /// A response with the HTTP status 2xx, whose body has not been read yet.
 #[derive(Debug)]
 pub struct Reply {
-    response: Response<Chunks>,
+    response: Response<Content>,
     uri: Uri,
     deadline: Deadline,
     timeouts: Timeouts,
@@ -26,7 +26,7 @@ pub struct Reply {
 
 impl Reply {
     pub(crate) fn new(
-        response: Response<Chunks>,
+        response: Response<Content>,
         uri: Uri,
         deadline: Deadline,
         timeouts: Timeouts,
@@ -79,8 +79,8 @@ impl Reply {
     /// - [`ProviderError::Other`] if the body has more than 256 MiB.
     pub fn read(self) -> impl Future<Output = Result<Vec<u8>, ProviderError>> {
         let Self { response, uri, deadline, .. } = self;
-        let chunks = response.into_body();
-        async move { read_body(chunks, &uri, deadline).await }
+        let content = response.into_body();
+        async move { read_body(content, &uri, deadline).await }
     }
 
     /// Returns the body as a stream, if its content type is one of `content_types`. A body of type `text/plain` or

@@ -1,6 +1,7 @@
 //! Connections, clients and streams, tested with loopback servers.
 
 mod clients;
+mod encodings;
 mod idle_connections;
 mod proxies;
 mod streams;
