@@ -12,6 +12,7 @@ use neuron_types::{
     WasmCompatSend,
 };
 
+use crate::wrong_url::page_hint;
 use crate::{Body, Framing, OriginalNames, Secret, VendorError};
 
 /// Decodes the frames of a vendor's streamed response into [`StreamEvent`]s.
@@ -155,8 +156,7 @@ impl<B, A: Decoder> AnswerStream<B, A> {
         let ProviderError::StreamError(text) = error else {
             return error;
         };
-        let is_page = foreign.starts_with(b"<");
-        let hint = if is_page { "; the base URL is probably wrong" } else { "" };
+        let hint = page_hint(foreign);
         let shown = self.secret.excerpt(foreign);
         ProviderError::StreamError(format!("{text}; the server sent: {shown}{hint}"))
     }

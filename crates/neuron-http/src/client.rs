@@ -240,3 +240,4 @@ fn client<'c>(
         .build(connector.clone());
     Ok(slot.get_or_init(|| Client { pool, connector }))
 }
+        .http1_max_headers(transport::MAX_HEADERS)

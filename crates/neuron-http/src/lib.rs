@@ -64,6 +64,7 @@ pub use base_url::BaseUrl;
 pub use body::Body;
 pub use call_ids::CallIds;
 pub use client::HttpClient;
+mod wrong_url;
 pub use data_url::inline_data;
 pub use endpoint::Endpoint;
 pub use framing::{Framing, read_frame};

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::fault::Fault;
 use crate::headers::request_id;
 use crate::secret::excerpt;
-use crate::{VendorError, header, retry_after};
+use crate::{VendorError, header, retry_after, wrong_url};
 
 /// A response whose HTTP status is not 2xx.
 #[derive(Debug)]
@@ -122,11 +122,15 @@ impl Rejection {
     fn foreign(&self) -> String {
         let shown = excerpt(self.body.trim_ascii());
         match self.header("location") {
-            Some(location) => format!(
-                "redirected to {location}, which is not followed: the base URL must lead there"
-            ),
+            Some(location) => wrong_url::redirect(location),
             None if shown.is_empty() => "the response has no body".into(),
-            None => format!("the response is not the API's: {shown}"),
+            None => {
+                let hint = match self.status {
+                    400 => wrong_url::plain_http_hint(&self.body),
+                    _ => "",
+                };
+                format!("the response is not the API's: {shown}{hint}")
+            }
         }
     }
 
@@ -152,11 +156,10 @@ impl Rejection {
     }
 
     fn classified(&self, text: String, delay: Option<Duration>) -> ProviderError {
-        let wrong_url = || format!("{text}; the base URL is probably wrong");
         let error = match self.status {
             401 | 403 => ProviderError::Authentication(text.clone()),
             402 => ProviderError::InsufficientResources(text.clone()),
-            404 => ProviderError::InvalidRequest(wrong_url()),
+            404 => ProviderError::InvalidRequest(format!("{text}{}", wrong_url::WRONG_URL)),
             // `ProviderError::Timeout` has no field for the delay.
             408 | 504 if delay.is_none() => ProviderError::Timeout(self.limit),
             // The body is too large for the server. A shorter conversation may fit.

@@ -10,7 +10,9 @@ use crate::body::{read_beginning, read_body};
 use crate::content::Content;
 use crate::deadline::Deadline;
 use crate::endpoint::{EXPLANATION_TIMEOUT, Timeouts};
+use crate::framing::without_mark;
 use crate::headers::metadata;
+use crate::wrong_url::{WRONG_URL, is_page, page_hint};
 use crate::{Body, OriginalNames, Secret, header};
 
 /// A response with the HTTP status 2xx, whose body has not been read yet.
@@ -76,11 +78,20 @@ impl Reply {
     ///
     /// - [`ProviderError::Network`] if the transfer fails.
     /// - [`ProviderError::Timeout`] at the deadline of the call.
-    /// - [`ProviderError::Other`] if the body has more than 256 MiB.
+    /// - [`ProviderError::Other`] if the body has more than 256 MiB, or is an HTML page, which no API sends.
     pub fn read(self) -> impl Future<Output = Result<Vec<u8>, ProviderError>> {
-        let Self { response, uri, deadline, .. } = self;
+        let Self { response, uri, deadline, secret, .. } = self;
         let content = response.into_body();
-        async move { read_body(content, &uri, deadline).await }
+        async move {
+            let body = read_body(content, &uri, deadline).await?;
+            let shown = without_mark(&body);
+            if is_page(shown) {
+                let shown = secret.excerpt(shown.trim_ascii());
+                let text = format!("the response is a page and not the API's: {shown}{WRONG_URL}");
+                return Err(ProviderError::Other(text.into()));
+            }
+            Ok(body)
+        }
     }
 
     /// Returns the body as a stream, if its content type is one of `content_types`. A body of type `text/plain` or
@@ -123,7 +134,8 @@ impl Reply {
         Err(explain(&beginning).unwrap_or_else(|| {
             let shown = self.secret.excerpt(beginning.trim_ascii());
             let kind = kind.as_deref().unwrap_or("no content type");
-            let text = format!("a stream was asked for, and the server sent {kind}: {shown}");
+            let hint = page_hint(&beginning);
+            let text = format!("a stream was asked for, and the server sent {kind}: {shown}{hint}");
             ProviderError::Other(text.into())
         }))
     }

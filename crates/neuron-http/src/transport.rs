@@ -11,6 +11,10 @@ type Cause = dyn Error + 'static;
 /// Converts the error of a request's first attempt. The result is marked as [`Unsent`] if no connection was opened,
 /// because the server then cannot have received the request.
 pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {
+    #[cfg(not(target_family = "wasm"))]
+    if let Some(error) = large_head(uri, error) {
+        return error;
+    }
     let described = describe(uri, error);
     let is_unsent = is_unsent(error);
     ProviderError::Network(if is_unsent { Box::new(Unsent(described)) } else { described })
@@ -20,7 +24,33 @@ pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {
 /// have received the first attempt.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) fn second_attempt_error(uri: &Uri, error: &Cause) -> ProviderError {
-    ProviderError::Network(describe(uri, error))
+    large_head(uri, error).unwrap_or_else(|| ProviderError::Network(describe(uri, error)))
+}
+
+/// Maximum number of headers of a response.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) const MAX_HEADERS: usize = 256;
+
+/// Maximum size in bytes of the headers of a response (408 KiB). It is the default of hyper for HTTP/1.1.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) const MAX_HEAD_BYTES: u32 = 8192 + 4096 * 100;
+
+/// Returns the error of a response whose headers exceed a limit, which a retry would not change. Returns `None` for
+/// other errors.
+#[cfg(not(target_family = "wasm"))]
+fn large_head(uri: &Uri, error: &Cause) -> Option<ProviderError> {
+    let is_large = |cause: &Cause| {
+        cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large)
+    };
+    causes(error).any(is_large).then(|| {
+        let origin = origin(uri);
+        let text = format!(
+            "{origin}: the response has more than {MAX_HEADERS} headers (100 with a client of your own), or more than {} \
+             KiB of headers",
+            MAX_HEAD_BYTES / 1024
+        );
+        ProviderError::Other(text.into())
+    })
 }
 
 /// Converts the transfer error of a stream. The result is not retryable, because the caller may already have used the
@@ -37,7 +67,10 @@ pub(crate) fn tls_error(error: &rustls::Error) -> ProviderError {
 
 /// Creates an error with the origin of the URL and all causes.
 fn describe(uri: &Uri, error: &Cause) -> BoxError {
-    Box::new(TransportError::new(&origin(uri), error))
+    let TransportError(mut text) = TransportError::new(&origin(uri), error);
+    #[cfg(not(target_family = "wasm"))]
+    text.push_str(crate::wrong_url::connection_hint(uri, error));
+    Box::new(TransportError(text))
 }
 
 /// Returns `true` if no connection was opened, so the request was not sent.

@@ -5,3 +5,4 @@ mod encodings;
 mod idle_connections;
 mod proxies;
 mod streams;
+mod wrong_urls;

@@ -92,7 +92,8 @@ async fn body_that_is_not_a_stream_is_an_error_with_its_beginning() {
             ["no healthy upstream", "data center on fire", "<html>ok</html>", "dat", "eventually"]
         {
             let error = streamed(&SSE, content_type, &[body.as_bytes()]).await.expect_err(body);
-            let text = format!("a stream was asked for, and the server sent {shown}: {body}");
+            let hint = if body.starts_with('<') { "; the base URL is probably wrong" } else { "" };
+            let text = format!("a stream was asked for, and the server sent {shown}: {body}{hint}");
             assert_eq!((error.kind(), error.to_string()), ("Other", text));
         }
         let error = streamed(&LINES, content_type, &[b"data: {}\n\n"]).await.expect_err("no lines");
