@@ -8,11 +8,16 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use neuron_types::BoxError;
 
+#[cfg(not(target_family = "wasm"))]
+use crate::http2::Place;
+
 /// The chunks of a response body.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) enum Chunks {
     /// The body of hyper's client, which this crate uses by default.
     Incoming(hyper::body::Incoming),
+    /// A body on a shared HTTP/2 connection. It has a place on the connection until it ends.
+    Shared { body: hyper::body::Incoming, place: Option<Place> },
     /// The boxed body of a client that the caller provides.
     Boxed(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>),
 }
@@ -41,6 +46,18 @@ impl Chunks {
             let frame = match self {
                 Self::Incoming(body) => {
                     ready!(Pin::new(body).poll_frame(cx)).map(|frame| frame.map_err(BoxError::from))
+                }
+                Self::Shared { body, place } => {
+                    let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
+                    if !matches!(frame, Some(Ok(_))) {
+                        *place = None;
+                    }
+                    // hyper returns no error for GOAWAY and RST_STREAM with the code NO_ERROR.
+                    if frame.is_none() && !body.is_end_stream() {
+                        let error = "the server reset the stream before its end";
+                        return Poll::Ready(Some(Err(error.into())));
+                    }
+                    frame.map(|frame| frame.map_err(BoxError::from))
                 }
                 Self::Boxed(body) => ready!(body.as_mut().poll_frame(cx)),
             };

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::PROXY_AUTHORIZATION;
+use http::uri::Scheme;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::Full;
 use hyper_util::client::legacy::{Client as Pool, ResponseFuture};
@@ -19,6 +20,7 @@ use tower_service::Service;
 use crate::chunks::Chunks;
 use crate::connect::Connector;
 use crate::deadline::Deadline;
+use crate::http2::{MAX_IDLE, Multiplexed};
 use crate::idle::{self, HasServed};
 use crate::transport;
 
@@ -106,6 +108,8 @@ pub(crate) struct Clients {
     pooled: OnceLock<Client>,
     /// The client for the second attempt of a request. It opens a new connection for each request.
     fresh: OnceLock<Client>,
+    /// The connections for HTTP/2.
+    http2: Multiplexed,
 }
 
 impl Default for Http {
@@ -169,8 +173,8 @@ fn post(uri: &Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
     request
 }
 
-/// Sends a request. If the server closed the idle connection of the request, sends the request again on a new
-/// connection.
+/// Sends a request, over HTTP/2 if the server offers it. If the server closed the idle connection of the request, sends
+/// the request again on a new connection.
 ///
 /// The error of the second attempt is never [`Unsent`](neuron_types::Unsent), because the first attempt may have
 /// reached the server.
@@ -182,6 +186,14 @@ async fn send(
     connect: Duration,
 ) -> Result<Response<Chunks>, ProviderError> {
     let client = client(&clients.pooled, uri, connect, usize::MAX)?;
+    if uri.scheme() == Some(&Scheme::HTTPS) {
+        let request = || post(uri, headers.clone(), body.clone());
+        // Boxed, because the future would enlarge the future of each request.
+        let sending = Box::pin(clients.http2.send(&client.connector, uri, request));
+        if let Some(response) = sending.await? {
+            return Ok(response);
+        }
+    }
     let start = Instant::now();
     // The copy has no room for hyper's own headers, so it is kept and the map with more room is sent.
     let kept = headers.clone();
@@ -209,9 +221,6 @@ struct Client {
     connector: Connector,
 }
 
-/// Time after which the pool closes an idle connection.
-const POOL_IDLE: Duration = Duration::from_secs(90);
-
 impl Client {
     fn send(&self, mut request: Request<Full<Bytes>>) -> ResponseFuture {
         if let Some(credentials) = self.connector.proxy_authorization(request.uri()) {
@@ -234,10 +243,10 @@ fn client<'c>(
     }
     let connector = Connector::new(uri, connect).map_err(|error| transport::tls_error(&error))?;
     let pool = Pool::builder(TokioExecutor::new())
-        .pool_idle_timeout(POOL_IDLE)
+        .pool_idle_timeout(MAX_IDLE)
         .pool_max_idle_per_host(max_idle)
         .pool_timer(TokioTimer::new())
+        .http1_max_headers(transport::MAX_HEADERS)
         .build(connector.clone());
     Ok(slot.get_or_init(|| Client { pool, connector }))
 }
-        .http1_max_headers(transport::MAX_HEADERS)

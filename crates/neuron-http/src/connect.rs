@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use neuron_types::BoxError;
 use rustls::ClientConfig;
+use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::idle::HasServed;
@@ -25,7 +26,12 @@ use crate::idle::HasServed;
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     tcp: HttpConnector,
+    /// The TLS of connections that offer only HTTP/1.1, and of connections to a proxy.
     tls: Arc<ClientConfig>,
+    /// The TLS of connections that offer HTTP/2.
+    tls_http2: Arc<ClientConfig>,
+    /// A new connection whose server chose HTTP/1.1. [`Service::call`] returns it instead of opening another one.
+    kept: Arc<Mutex<Option<(Instant, Io)>>>,
     proxy: Option<Arc<Intercept>>,
     timeout: Duration,
 }
@@ -41,7 +47,9 @@ impl Connector {
         let proxy = proxy(uri).map(Arc::new);
         let proxy_scheme = proxy.as_ref().and_then(|proxy| proxy.uri().scheme());
         let uses_tls = [uri.scheme(), proxy_scheme].contains(&Some(&Scheme::HTTPS));
-        let tls = Arc::new(tls_config(uses_tls)?);
+        let tls = tls_config(uses_tls)?;
+        let mut tls_http2 = tls.clone();
+        tls_http2.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -51,7 +59,45 @@ impl Connector {
         tcp.set_keepalive_retries(Some(3));
         #[cfg(target_os = "linux")]
         tcp.set_tcp_user_timeout(Some(2 * KEEPALIVE));
-        Ok(Self { tcp, tls, proxy, timeout })
+        Ok(Self {
+            tcp,
+            tls: Arc::new(tls),
+            tls_http2: Arc::new(tls_http2),
+            kept: Arc::default(),
+            proxy,
+            timeout,
+        })
+    }
+
+    /// Returns the maximum time for opening a connection.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Opens a connection that offers HTTP/2.
+    pub(crate) async fn open(&self, uri: Uri) -> Result<Io, ConnectError> {
+        let opened = self.connect_in_time(uri, &self.tls_http2).await;
+        opened.map_err(ConnectError::new)
+    }
+
+    /// Keeps a new connection for the next request over HTTP/1.1.
+    pub(crate) fn keep(&self, io: Io) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), io));
+    }
+
+    /// Returns the connection that was kept. Returns `None` if there is none, or if it is older than a second, because
+    /// the server may have closed it.
+    fn take_kept(&self) -> Option<Io> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept.filter(|(since, _)| since.elapsed() < MAX_KEPT).map(|(_, io)| io)
+    }
+
+    /// Opens a connection within the timeout.
+    async fn connect_in_time(&self, uri: Uri, tls: &Arc<ClientConfig>) -> Result<Io, BoxError> {
+        match tokio::time::timeout(self.timeout, self.connect(uri, tls)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(format!("no connection within {:?}", self.timeout).into()),
+        }
     }
 
     /// Returns the credentials that a request must send to a proxy. Returns `None` if there is no proxy, or if the
@@ -62,26 +108,37 @@ impl Connector {
     }
 
     /// Opens a connection, through the proxy if there is one.
-    async fn connect(self, uri: Uri) -> Result<Io, BoxError> {
+    async fn connect(&self, uri: Uri, tls: &Arc<ClientConfig>) -> Result<Io, BoxError> {
         let Some(proxy) = &self.proxy else {
-            return self.connect_to(uri, false).await;
+            return self.connect_to(uri, tls, false).await;
         };
-        self.connect_through(proxy, uri).await.map_err(|source| ProxyError::boxed(proxy, source))
+        let connected = self.connect_through(proxy, uri, tls).await;
+        connected.map_err(|source| ProxyError::boxed(proxy, source))
     }
 
     /// Opens a connection to a server or a proxy. The connection uses TLS if the scheme of `uri` is `https`. Pass
     /// `true` for `is_forwarded` if the peer is a proxy that forwards plain HTTP.
-    async fn connect_to(&self, uri: Uri, is_forwarded: bool) -> Result<Io, BoxError> {
+    async fn connect_to(
+        &self,
+        uri: Uri,
+        tls: &Arc<ClientConfig>,
+        is_forwarded: bool,
+    ) -> Result<Io, BoxError> {
         let mut tcp = self.tcp.clone();
         if uri.scheme() == Some(&Scheme::HTTP) {
             return Ok(Io::new(tcp.call(uri).await?, is_forwarded));
         }
-        let mut https = HttpsConnector::from((tcp, Arc::clone(&self.tls)));
+        let mut https = HttpsConnector::from((tcp, Arc::clone(tls)));
         Ok(Io::new(https.call(uri).await?, is_forwarded))
     }
 
     /// Opens a connection through a proxy. HTTPS is tunnelled with `CONNECT`, and plain HTTP is forwarded.
-    async fn connect_through(&self, proxy: &Intercept, uri: Uri) -> Result<Io, BoxError> {
+    async fn connect_through(
+        &self,
+        proxy: &Intercept,
+        uri: Uri,
+        tls: &Arc<ClientConfig>,
+    ) -> Result<Io, BoxError> {
         let address = proxy.uri().clone();
         let scheme = address.scheme_str().unwrap_or_default();
         if !["http", "https"].contains(&scheme) {
@@ -89,20 +146,24 @@ impl Connector {
             return Err(text.into());
         }
         if uri.scheme() == Some(&Scheme::HTTP) {
-            return self.connect_to(address, true).await;
+            return self.connect_to(address, &self.tls, true).await;
         }
+        // `CONNECT` is sent over HTTP/1.1.
         let to_proxy = HttpsConnector::from((self.tcp.clone(), Arc::clone(&self.tls)));
         let mut tunnel = Tunnel::new(address, to_proxy);
         if let Some(credentials) = proxy.basic_auth() {
             tunnel = tunnel.with_auth(credentials.clone());
         }
-        let mut https = HttpsConnector::from((tunnel, Arc::clone(&self.tls)));
+        let mut https = HttpsConnector::from((tunnel, Arc::clone(tls)));
         Ok(Io::new(https.call(uri).await?, false))
     }
 }
 
-/// Idle time before the first TCP keepalive probe, and the interval between probes.
-const KEEPALIVE: Duration = Duration::from_secs(15);
+/// Maximum age of a connection that is kept for the next request.
+const MAX_KEPT: Duration = Duration::from_secs(1);
+
+/// Idle time before the first keepalive probe, and the interval between probes.
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// Returns the proxy for a URL, which environment variables such as `HTTPS_PROXY` set. Returns `None` if there is no
 /// proxy, and for a loopback address.
@@ -141,14 +202,35 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let timeout = self.timeout;
-        let connecting = self.clone().connect(uri);
+        let connector = self.clone();
         Box::pin(async move {
-            match tokio::time::timeout(timeout, connecting).await {
-                Ok(connected) => connected,
-                Err(_) => Err(format!("no connection within {timeout:?}").into()),
+            match connector.take_kept() {
+                Some(io) => Ok(io),
+                None => connector.connect_in_time(uri, &connector.tls).await,
             }
         })
+    }
+}
+
+/// The error of a connection that was not opened. Requests that waited for the same connection share it.
+#[derive(Debug, Clone)]
+pub(crate) struct ConnectError(Arc<dyn std::error::Error + Send + Sync>);
+
+impl ConnectError {
+    pub(crate) fn new(source: impl Into<BoxError>) -> Self {
+        Self(source.into().into())
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cannot connect")
+    }
+}
+
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
     }
 }
 
@@ -198,6 +280,17 @@ impl<S: Read + Write + Connection + Send + Unpin> Stream for S {}
 impl Io {
     fn new(stream: impl Stream + 'static, is_forwarded: bool) -> Self {
         Self { stream: Box::new(stream), is_forwarded }
+    }
+
+    /// Returns `true` if the peer chose HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        self.stream.connected().is_negotiated_h2()
+    }
+}
+
+impl fmt::Debug for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Io").finish_non_exhaustive()
     }
 }
 

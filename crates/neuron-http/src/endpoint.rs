@@ -198,6 +198,8 @@ impl Endpoint {
     /// - The request timed out.
     /// - The endpoint sends requests with [your own client](Self::with_client).
     ///
+    /// Over HTTP/2, a request is also sent again if the server says that it has not processed it.
+    ///
     /// # Errors
     ///
     /// - The error of `reject` if the status is not a success.

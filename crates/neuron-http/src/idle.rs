@@ -14,6 +14,7 @@
 //! - The caller would retry anyway.
 //! - The official clients of OpenAI and Anthropic retry every failed connection twice.
 
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,12 +55,16 @@ pub(crate) fn was_closed(error: &legacy::Error) -> bool {
     connection.get_extras(&mut extensions);
     let has_served =
         extensions.get().is_some_and(|HasServed(has_served)| has_served.load(Ordering::Relaxed));
-    has_served
-        && causes(error).any(|cause| {
-            let hyper = cause.downcast_ref::<hyper::Error>();
-            hyper.is_some_and(hyper::Error::is_incomplete_message)
-                || cause.downcast_ref().is_some_and(is_reset)
-        })
+    has_served && is_close(error)
+}
+
+/// Returns `true` if an error means that the peer closed or reset the connection.
+pub(crate) fn is_close(error: &(dyn Error + 'static)) -> bool {
+    causes(error).any(|cause| {
+        let hyper = cause.downcast_ref::<hyper::Error>();
+        hyper.is_some_and(hyper::Error::is_incomplete_message)
+            || cause.downcast_ref().is_some_and(is_reset)
+    })
 }
 
 /// Returns `true` if an I/O error means that the peer closed or reset the connection.

@@ -7,6 +7,18 @@
 //! Headers and URLs have the types of the crate [`http`]. A single private table contains the vendors' error codes and
 //! messages.
 //!
+//! # HTTP
+//!
+//! - Over TLS, HTTP/2 is used if the server offers it, and otherwise HTTP/1.1. Requests at the same time share a
+//!   connection up to the server's limit, and at most 128.
+//! - Bodies that a server compresses with gzip or deflate are decoded, although no request asks for it.
+//! - Redirects are not followed. An error names the target.
+//! - A response has at most 256 headers and 408 KiB of headers.
+//!
+//! With a client of your own ([`Endpoint::with_client`]), the client decides about HTTP/2, redirects and headers.
+//!
+//! # Types
+//!
 //! | task | types |
 //! |---|---|
 //! | sending a request | [`Endpoint`], [`BaseUrl`], [`write_json`] |
@@ -29,6 +41,8 @@ mod connect;
 mod deadline;
 mod endpoint;
 #[cfg(not(target_family = "wasm"))]
+mod http2;
+#[cfg(not(target_family = "wasm"))]
 mod idle;
 mod transport;
 
@@ -43,12 +57,14 @@ mod unique_texts;
 
 mod body;
 mod chunks;
+mod content;
 mod fault;
 mod headers;
 mod named_delay;
 mod rejection;
 mod reply;
 mod vendor_error;
+mod wrong_url;
 
 mod answer_stream;
 mod framing;
@@ -57,14 +73,12 @@ mod sse;
 
 mod key_source;
 mod secret;
-mod content;
 
 pub use answer_stream::{AnswerStream, Decoder, complete};
 pub use base_url::BaseUrl;
 pub use body::Body;
 pub use call_ids::CallIds;
 pub use client::HttpClient;
-mod wrong_url;
 pub use data_url::inline_data;
 pub use endpoint::Endpoint;
 pub use framing::{Framing, read_frame};

@@ -6,6 +6,9 @@ use std::fmt;
 use http::Uri;
 use neuron_types::{BoxError, ProviderError, Unsent};
 
+#[cfg(not(target_family = "wasm"))]
+use crate::connect::ConnectError;
+
 type Cause = dyn Error + 'static;
 
 /// Converts the error of a request's first attempt. The result is marked as [`Unsent`] if no connection was opened,
@@ -41,12 +44,17 @@ pub(crate) const MAX_HEAD_BYTES: u32 = 8192 + 4096 * 100;
 fn large_head(uri: &Uri, error: &Cause) -> Option<ProviderError> {
     let is_large = |cause: &Cause| {
         cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large)
+            // `h2` reports a head that is too large as it reports an invalid one.
+            || cause.downcast_ref::<h2::Error>().is_some_and(|error| {
+                let is_protocol = error.reason() == Some(h2::Reason::PROTOCOL_ERROR);
+                error.is_reset() && error.is_library() && is_protocol
+            })
     };
     causes(error).any(is_large).then(|| {
         let origin = origin(uri);
         let text = format!(
-            "{origin}: the response has more than {MAX_HEADERS} headers (100 with a client of your own), or more than {} \
-             KiB of headers",
+            "{origin}: the response has more than {MAX_HEADERS} headers (100 with a client of your own), more than {} \
+             KiB of headers, or over HTTP/2 invalid headers",
             MAX_HEAD_BYTES / 1024
         );
         ProviderError::Other(text.into())
@@ -77,6 +85,9 @@ fn describe(uri: &Uri, error: &Cause) -> BoxError {
 #[cfg(not(target_family = "wasm"))]
 fn is_unsent(error: &Cause) -> bool {
     causes(error).any(|cause| {
+        if cause.is::<ConnectError>() {
+            return true;
+        }
         let pool = cause.downcast_ref::<hyper_util::client::legacy::Error>();
         #[cfg(feature = "reqwest")]
         if cause.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) {

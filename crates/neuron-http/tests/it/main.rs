@@ -2,6 +2,7 @@
 
 mod clients;
 mod encodings;
+mod http2;
 mod idle_connections;
 mod proxies;
 mod streams;
