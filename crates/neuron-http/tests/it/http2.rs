@@ -239,7 +239,7 @@ async fn http2_is_used_through_a_tunnel() {
         let child = tokio::task::spawn_blocking(move || trusts(test, &variables));
         tokio::select! {
             child = child => assert!(!child.expect("no panic")),
-            () = tunnels => {}
+            _ = tunnels => {}
         }
         return;
     }

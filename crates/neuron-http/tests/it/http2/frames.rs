@@ -117,7 +117,7 @@ impl Server {
                 Step::CloseLate => {
                     let wait = tokio::time::sleep(Duration::from_millis(1500));
                     // The connection is driven meanwhile.
-                    select(Box::pin(wait), Box::pin(self.request(&mut connection))).await;
+                    let _ = select(Box::pin(wait), Box::pin(self.request(&mut connection))).await;
                     return;
                 }
                 _ => response.send_response(Response::new(()), false).expect("an open stream"),
