@@ -8,6 +8,7 @@ use neuron_types::{BoxError, ProviderError, Unsent};
 
 #[cfg(not(target_family = "wasm"))]
 use crate::connect::ConnectError;
+use crate::wrong_url::connection_hint;
 
 type Cause = dyn Error + 'static;
 
@@ -75,10 +76,8 @@ pub(crate) fn tls_error(error: &rustls::Error) -> ProviderError {
 
 /// Creates an error with the origin of the URL and all causes.
 fn describe(uri: &Uri, error: &Cause) -> BoxError {
-    let TransportError(mut text) = TransportError::new(&origin(uri), error);
-    #[cfg(not(target_family = "wasm"))]
-    text.push_str(crate::wrong_url::connection_hint(uri, error));
-    Box::new(TransportError(text))
+    let TransportError(text) = TransportError::new(&origin(uri), error);
+    Box::new(TransportError(text + connection_hint(uri, error)))
 }
 
 /// Returns `true` if no connection was opened, so the request was not sent.

@@ -60,6 +60,15 @@ pub(crate) fn plain_http_hint(body: &[u8]) -> &'static str {
 #[cfg(not(target_family = "wasm"))]
 pub(crate) use native::connection_hint;
 
+/// Returns an empty text, because a browser does not report why a connection failed.
+#[cfg(target_family = "wasm")]
+pub(crate) fn connection_hint(
+    _: &http::Uri,
+    _: &(dyn std::error::Error + 'static),
+) -> &'static str {
+    ""
+}
+
 #[cfg(not(target_family = "wasm"))]
 mod native {
     use std::error::Error;
