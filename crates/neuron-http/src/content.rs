@@ -51,9 +51,9 @@ impl Encoding {
     fn named(name: &[u8]) -> Option<Self> {
         let is = |other: &&str| name.eq_ignore_ascii_case(other.as_bytes());
         // Some servers name the character encoding here.
-        if ["", "identity", "none", "utf-8"].iter().any(|other| is(other)) {
+        if ["", "identity", "none", "utf-8"].iter().any(is) {
             Some(Self::Identity)
-        } else if ["gzip", "x-gzip"].iter().any(|other| is(other)) {
+        } else if ["gzip", "x-gzip"].iter().any(is) {
             Some(Self::Gzip)
         } else {
             is(&"deflate").then_some(Self::Deflate)
