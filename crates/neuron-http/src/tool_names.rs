@@ -134,11 +134,7 @@ fn rename_tool(
 /// Replaces the names of the tool calls in a message for which `new_name` returns another name.
 fn rename_calls(message: &mut Message, new_name: &impl Fn(&str) -> Option<String>) {
     for block in &mut message.content {
-        let block = match block {
-            ContentBlock::Raw { portable: Some(portable), .. } => portable,
-            block => block,
-        };
-        if let ContentBlock::ToolUse { name, .. } = block
+        if let Some(ContentBlock::ToolUse { name, .. }) = block.portable_mut()
             && let Some(new) = new_name(name)
         {
             *name = new;
