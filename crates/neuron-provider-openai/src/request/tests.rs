@@ -294,10 +294,19 @@ fn types_of_images_are_sent_as_the_api_spells_them() {
                 Role::User,
                 vec![
                     image(ImageSource::Base64 { media_type: given.into(), data: "aGk=".into() }),
-                    image(ImageSource::Url { url }),
+                    image(ImageSource::Url { url: url.clone() }),
                 ],
             )],
             json!([{"role": "user", "content": [part, part]}]),
+        );
+        // Regression test. The URL of an image in a tool result was sent unchanged.
+        let image = ContentItem::Image { source: ImageSource::Url { url } };
+        check_messages(
+            vec![message(Role::User, vec![result("c1", vec![image], false)])],
+            json!([
+                {"role": "tool", "tool_call_id": "c1", "content": "[the image follows]"},
+                {"role": "user", "content": [part]},
+            ]),
         );
     }
 }

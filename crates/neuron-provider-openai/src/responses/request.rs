@@ -422,7 +422,7 @@ fn output_part(item: &ContentItem) -> Part<'_> {
         ModelContent::Image { media_type, data } => {
             Part::image(DataUrl::Data { media_type, base64: data })
         }
-        ModelContent::ImageUrl { url } => Part::image(DataUrl::Address(url)),
+        ModelContent::ImageUrl { url } => Part::image(DataUrl::image_at(url)),
         ModelContent::Pdf { data } => Part::pdf(data),
         _ => Part::ItemText { text: ItemText(item) },
     }

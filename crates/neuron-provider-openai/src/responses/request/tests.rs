@@ -271,6 +271,18 @@ fn tool_results_are_items_and_come_first() {
     );
 }
 
+/// The API rejects other spellings of the types that it accepts. Regression test. The URL was sent unchanged.
+#[test]
+fn data_url_of_an_image_in_a_result_is_sent_as_the_api_spells_it() {
+    let source = ImageSource::Url { url: "data:Image/JPG;base64,aGk=".into() };
+    check_input(
+        vec![message(Role::User, vec![result("c1", vec![ContentItem::Image { source }], false)])],
+        json!([{"type": "function_call_output", "call_id": "c1", "output": [
+            {"type": "input_image", "image_url": "data:image/jpeg;base64,aGk=", "detail": "auto"},
+        ]}]),
+    );
+}
+
 /// Resources that the API accepts must be sent, and all others must be described by text. An MCP server may return any
 /// type of resource, including images of unusual types.
 #[test]
