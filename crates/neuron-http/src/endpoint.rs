@@ -3,12 +3,10 @@
 use std::future::Future;
 use std::time::Duration;
 
-use http::HeaderMap;
-#[cfg(not(target_family = "wasm"))]
-use http::HeaderValue;
 use http::header::AUTHORIZATION;
 #[cfg(not(target_family = "wasm"))]
 use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue};
 use neuron_types::{ProviderError, ProviderInfo, WasmCompatSend};
 
 use crate::body::read_beginning;
@@ -179,7 +177,8 @@ impl Endpoint {
     /// arrived.
     ///
     /// `reject` converts a response without a successful status into an error. The key is redacted in the body that
-    /// `reject` receives.
+    /// `reject` receives, and the values of sensitive headers in its error. A [`ProviderError::RateLimit`] has no text, so
+    /// the vendor's text and the request id are logged with `tracing`, at level `INFO`.
     ///
     /// # Second attempt
     ///
@@ -223,6 +222,8 @@ impl Endpoint {
             if let Some(credentials) = self.base_url.authorization() {
                 headers.entry(AUTHORIZATION).or_insert_with(|| credentials.clone());
             }
+            let sensitive = headers.values().filter(|value| value.is_sensitive());
+            let sensitive: Vec<HeaderValue> = sensitive.cloned().collect();
             let response = self.http.post(&uri, headers, body, connect, deadline).await?;
             if response.status().is_success() {
                 return Ok(Reply::new(response, uri, deadline, self.timeouts, self.secret.clone()));
@@ -231,7 +232,18 @@ impl Endpoint {
             let (status, headers) = (head.status, head.headers);
             let body = read_beginning(chunks, deadline.or_after(EXPLANATION_TIMEOUT)).await;
             let body = self.secret.redact(String::from_utf8_lossy(&body).into_owned());
-            Err(reject(&Rejection::new(status.as_u16(), headers, body.as_bytes(), call)))
+            let rejection = Rejection::new(status.as_u16(), headers, body.as_bytes(), call);
+            // A server may quote the request's headers, and the values of some are secrets.
+            let values = sensitive.iter().filter_map(|value| value.to_str().ok());
+            let secrets: Vec<Secret> = values.map(Secret::new).collect();
+            let error = secrets.iter().fold(reject(&rejection), |e, secret| secret.redact_error(e));
+            if let ProviderError::RateLimit { .. } = error {
+                // The error has no field for the text.
+                let text = self.secret.show(rejection.text());
+                let text = secrets.iter().fold(text, |text, secret| secret.show(text));
+                tracing::info!(error = text, "the server limits the rate");
+            }
+            Err(error)
         }
     }
 }

@@ -286,11 +286,7 @@ impl OpenAi {
     /// Posts `body` to `path` and returns the reply. A status that is not a success becomes an error.
     async fn post(&self, path: &str, body: Vec<u8>) -> Result<Reply, ProviderError> {
         let path = format!("{}{path}", self.prefix);
-        let reject = |rejection: &Rejection| {
-            let error = self.dialect.explain(rejection);
-            // A server may quote the request's headers in its error, and their values may be secrets.
-            self.headers.iter().fold(error, |error, (_, value)| value.redact_error(error))
-        };
+        let reject = |rejection: &Rejection| self.dialect.explain(rejection);
         self.endpoint.post(&path, self.headers()?, body, reject).await
     }
 
@@ -387,7 +383,7 @@ impl OpenAi {
         // Custom headers come last, so that they replace the dialect's headers of the same name.
         for (name, value) in self.dialect.headers.iter().copied().chain(own) {
             let mut value = header_value(name, value)?;
-            // A sensitive value is not shown in debug output.
+            // A sensitive value is not shown in debug output and in errors that quote it.
             value.set_sensitive(true);
             headers.insert(header_name(name)?, value);
         }

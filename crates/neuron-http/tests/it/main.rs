@@ -3,4 +3,5 @@
 mod clients;
 mod idle_connections;
 mod proxies;
+mod rate_limits;
 mod streams;
