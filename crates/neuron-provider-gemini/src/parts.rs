@@ -162,11 +162,7 @@ impl Parts {
     /// Returns an id that no earlier call of the response has. This is the server's id, with a number appended if an
     /// earlier call has that id. A UUID replaces a missing id.
     fn unique_id(&mut self, server_id: &str) -> String {
-        let id = match server_id {
-            "" => format!("call_{}", Uuid::new_v4().simple()),
-            id => id.to_owned(),
-        };
-        self.ids.give(id.into()).into_owned()
+        self.ids.give_id(server_id, || format!("call_{}", Uuid::new_v4().simple()))
     }
 }
 

@@ -170,15 +170,12 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
 /// Sets an id for each call that has no id, or the id of an earlier call. A generated id contains `seed`, which identifies
 /// the response.
 fn complete_ids(calls: &mut [CallFields], seed: &str) {
-    let mut taken: HashSet<String> = HashSet::new();
-    for call in calls.iter_mut().filter(|call| !call.id.is_empty()) {
-        call.id = unique_id(&call.id, 2, |id| taken.contains(id));
-        taken.insert(call.id.clone());
-    }
-    let nameless = calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty());
-    for (index, call) in nameless {
-        call.id = generate_id(index, seed, |id| taken.contains(id));
-        taken.insert(call.id.clone());
+    let mut ids = UniqueTexts::default();
+    // Generated ids come last, so that they change no id of the server.
+    let (named, nameless): (Vec<_>, Vec<_>) =
+        calls.iter_mut().partition(|call| !call.id.is_empty());
+    for call in named.into_iter().chain(nameless) {
+        call.id = ids.give_id(&call.id, || generate_id(seed));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tests that parse responses that are not streamed, with every field, and invalid bodies.
 
+use std::collections::HashSet;
+
 use serde_json::json;
 
 use super::*;

@@ -357,7 +357,7 @@ fn calls() -> [Fixture; 4] {
     let snowflake = fixture("snowflake", "", "claude-sonnet-4-5", answer)
         .choice_with("finish_reason", json!(""))
         .counted_alone(detailed())
-        .says(vec![rome("call_1790000000_0")], BOTH);
+        .says(vec![rome("call_1790000000")], BOTH);
     [groq, moonshot, dashscope, snowflake]
 }
 

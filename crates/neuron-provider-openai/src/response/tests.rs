@@ -122,7 +122,7 @@ fn every_call_format_is_parsed() {
     let (missing, empty) = (function(json!(null), json!("{}")), function(json!(""), json!("{}")));
     check(
         json!({"content": "a", "tool_calls": [missing, empty]}),
-        &[text("a"), called("call_cmpl_1_0", json!({})), called("call_cmpl_1_1", json!({}))],
+        &[text("a"), called("call_cmpl_1", json!({})), called("call_cmpl_1_2", json!({}))],
     );
     let custom =
         json!({"id": "c", "type": "custom", "custom": {"name": "look", "input": "select 1"}});
@@ -137,7 +137,7 @@ fn every_call_format_is_parsed() {
     }
     check(
         json!({"function_call": {"name": "look", "arguments": "{\"a\":1}"}}),
-        &[called("call_cmpl_1_0", json!({"a": 1}))],
+        &[called("call_cmpl_1", json!({"a": 1}))],
     );
 }
 

@@ -107,7 +107,7 @@ fn complete_calls_without_index_and_id_are_separate() {
 #[test]
 fn repeated_name_is_not_appended() {
     let piece = |arguments: &str| json!([{"index": 0, "function": {"name": "look", "arguments": arguments}}]);
-    let calls = [call("call_cmpl_1_0", "look", json!({"a": 1}))];
+    let calls = [call("call_cmpl_1", "look", json!({"a": 1}))];
     check_calls([piece(""), piece("{\"a\""), piece(":1}")], &calls);
     let piece = |arguments: &str| json!([{"function": {"name": "look", "arguments": arguments}}]);
     check_calls([piece(""), piece("{\"a\""), piece(":1}")], &calls);
@@ -126,7 +126,7 @@ fn id_after_name_does_not_begin_another_call() {
             json!([{"index": 0, "function": {"name": "look"}}]),
             json!([{"index": 0, "id": "late", "function": {"arguments": "{\"a\":1}"}}]),
         ],
-        &[call("call_cmpl_1_0", "look", json!({"a": 1}))],
+        &[call("call_cmpl_1", "look", json!({"a": 1}))],
     );
     check_calls(
         [
@@ -190,7 +190,7 @@ fn legacy_function_call_is_a_call() {
         "function_call",
     ));
     let response = response_of(&events);
-    let expected = call("call_cmpl_1_0", "look", json!({"a": 1}));
+    let expected = call("call_cmpl_1", "look", json!({"a": 1}));
     assert_eq!(response.message.content, [expected]);
     assert_eq!(response.stop_reason, StopReason::ToolUse);
 }
