@@ -65,7 +65,7 @@ pub use call_ids::CallIds;
 pub use client::HttpClient;
 pub use data_url::inline_data;
 pub use endpoint::Endpoint;
-pub use framing::{Framing, read_frame};
+pub use framing::{Framing, read_frame, read_with_arguments};
 pub use headers::{header, header_value, retry_after};
 pub use http;
 pub use json_body::{Fields, ObjectInput, Shortest, VendorFields, sorted_extra, write_json};

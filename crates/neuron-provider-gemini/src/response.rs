@@ -2,7 +2,7 @@
 //!
 //! <https://ai.google.dev/api/generate-content#GenerateContentResponse>
 
-use neuron_http::{Secret, or_default, read_frame};
+use neuron_http::{Secret, or_default, read_with_arguments};
 use neuron_types::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
 };
@@ -76,7 +76,7 @@ impl WireChunk {
         place: &str,
         unreadable: impl FnOnce(&str) -> ProviderError,
     ) -> Result<Self, ProviderError> {
-        match read_frame(data) {
+        match read_with_arguments(data) {
             Ok(Self { error: Some(error), .. }) => {
                 Err(error::within(place, &json!({ "error": error })))
             }

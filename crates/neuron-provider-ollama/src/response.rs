@@ -1,8 +1,6 @@
 //! Parsing of responses that are not streamed. Also collects the lines of streamed responses.
 
-use std::collections::HashSet;
-
-use neuron_http::{ObjectInput, Secret, read_frame};
+use neuron_http::{ObjectInput, Secret, UniqueTexts, read_with_arguments};
 use neuron_types::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
     TokenUsage, ToolCall,
@@ -28,7 +26,8 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
             format!("the body is not a chat response ({why}); it begins with: {shown}").into(),
         )
     };
-    let mut line: WireLine = read_frame(body).map_err(|error| unreadable(&error.to_string()))?;
+    let mut line: WireLine =
+        read_with_arguments(body).map_err(|error| unreadable(&error.to_string()))?;
     if let Some(error) = line.error.as_ref().filter(|error| !error.is_null()) {
         return Err(error::from_answer(error));
     }

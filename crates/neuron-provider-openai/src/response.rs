@@ -1,8 +1,6 @@
 //! Parsing of responses of Chat Completions that are not streamed.
 
-use std::collections::HashSet;
-
-use neuron_http::{Secret, read_frame};
+use neuron_http::{Secret, UniqueTexts, read_with_arguments};
 use neuron_types::{CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -28,7 +26,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         let text = format!("the response is not a completion ({why}); it begins with: {shown}");
         ProviderError::Other(text.into())
     };
-    let wire: WireCompletion = read_frame(body).map_err(|error| foreign(&error))?;
+    let wire: WireCompletion = read_with_arguments(body).map_err(|error| foreign(&error))?;
     // Some servers send an error with a successful status.
     if let Some(error) = ApiError::read(wire.error) {
         return Err(error::from_answer(&error));

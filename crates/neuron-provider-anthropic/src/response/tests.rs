@@ -549,3 +549,14 @@ fn metadata_of_stream_is_equal_for_every_split() {
         assert_eq!(response, whole(), "split at {split}");
     }
 }
+
+/// Regression test. The integer was rounded.
+#[test]
+fn integer_beyond_64_bits_is_kept_as_text() {
+    let call = json!({"type": "tool_use", "id": "c1", "name": "look", "input": {"n": 0}});
+    let long = |text: String| text.replace("{\"n\":0}", "{\"n\":123456789012345678901}");
+    let body = json!({"type": "message", "id": "m", "role": "assistant", "model": "m", "content": [call], "stop_reason": "tool_use", "usage": {}});
+    let response = read(long(body.to_string()).as_bytes()).unwrap();
+    let expected = json!({"n": "123456789012345678901"});
+    assert_eq!(response.message.tool_uses().next().unwrap().input, &expected);
+}

@@ -271,5 +271,16 @@ fn truncated_response_is_an_error() {
     for end in 0..body.len() {
         read(&body.as_bytes()[..end], &Secret::default()).unwrap_err();
     }
-    read(body.as_bytes(), &Secret::default()).unwrap();
+    read(body.as_bytes(), &Secret::default(), Vendor::default()).unwrap();
+}
+
+/// Some servers send the arguments as an object. Regression test. The integer was rounded.
+#[test]
+fn integer_beyond_64_bits_in_an_object_is_kept_as_text() {
+    let call = json!({"id": "c1", "function": {"name": "look", "arguments": {"n": 0}}});
+    let body = answer(json!({"tool_calls": [call]}), json!("tool_calls")).to_string();
+    let body = body.replace("{\"n\":0}", "{\"n\":123456789012345678901}");
+    let response = read(body.as_bytes(), &Secret::default(), Vendor::default()).unwrap();
+    let call = response.message.tool_uses().next().unwrap();
+    assert_eq!(call.input, &json!({"n": "123456789012345678901"}));
 }
