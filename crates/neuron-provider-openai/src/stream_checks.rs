@@ -1,4 +1,5 @@
-//! Functions that decode and check streams, for the tests of Chat Completions and of the Responses API.
+//! Functions that decode and check streams, for the tests of Chat Completions and of the Responses API, and the tests
+//! of what both have in common.
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -6,7 +7,10 @@ use neuron_http::{AnswerStream, Decoder, Secret};
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, ProviderError, StreamEvent, ToolCall,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::responses::stream::ResponsesDecoder;
+use crate::stream::ChatDecoder;
 
 pub(crate) const SECRET: &str = "sk-secret";
 
@@ -16,7 +20,7 @@ where
     A: Decoder<Framing: Unpin> + Default + Unpin,
 {
     let secret = Secret::new(SECRET);
-    let events = AnswerStream::from_bytes(stream::iter(pieces), A::default(), secret);
+    let events = AnswerStream::from_bytes(stream::iter(pieces), decoder, secret);
     events.collect::<Vec<_>>().now_or_never().expect("nothing to wait for")
 }
 
