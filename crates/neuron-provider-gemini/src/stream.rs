@@ -108,8 +108,10 @@ pub(crate) fn read(
         }
         Ok(())
     };
-    framing.feed(bytes, &mut on_frame)?;
-    framing.finish(&mut on_frame)?;
+    let read = framing.feed(bytes, &mut on_frame).and_then(|()| framing.finish(&mut on_frame));
+    if !has_ended {
+        read?;
+    }
     if is_stream && !has_ended {
         decoder.end(&mut events)?;
     }

@@ -283,6 +283,18 @@ fn stream_truncated_before_stop_reason_is_one_error() {
     }
 }
 
+/// Regression test. An error in the chunk of `message_stop` turned the complete response into an error.
+#[test]
+fn error_after_message_stop_is_ignored() {
+    let bytes = answer([start(0, json!({"type": "text", "text": "a"})), stop(0)]);
+    let error = json!({"type": "error", "error": {"type": "api_error", "message": "why"}});
+    for rest in [format!("event: error\ndata: {error}\n\n"), format!("{error}\n")] {
+        let joined = [bytes.as_slice(), rest.as_bytes()].concat();
+        assert_eq!(shown(&read_bytes(&joined)), shown(&read_bytes(&bytes)), "{rest}");
+    }
+    assert!(matches!(read_bytes(&bytes).last(), Some(StreamEvent::ResponseComplete(_))));
+}
+
 /// A stream must be complete after the stop reason, even without the event `message_stop`. Some servers and proxies
 /// omit the blank line that must end this event.
 #[test]
