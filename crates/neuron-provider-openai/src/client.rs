@@ -310,14 +310,14 @@ impl OpenAi {
     /// Sends a request and parses the whole response.
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         let reply = self.send(request, false).await?;
-        let secret = self.endpoint.secret();
+        let (secret, vendor) = (self.endpoint.secret(), Vendor(self.dialect.name));
         let read = |body: &[u8]| match self.api {
-            Api::ChatCompletions => response::read(body, secret),
+            Api::ChatCompletions => response::read(body, secret, vendor),
             Api::Responses => responses::response::read(body, secret),
         };
         let mut response = reply.answer(read).await?;
         // Raw blocks are sent back only to the vendor whose name they have.
-        Vendor(self.dialect.name).sign(&mut response.message);
+        vendor.sign(&mut response.message);
         Ok(response)
     }
 

@@ -17,8 +17,8 @@ use crate::request::PROVIDER;
 /// documentation, linked by [`documentation`](Self::documentation). For any other server, call [`Dialect::new`] and set
 /// the fields in which the server differs from OpenAI.
 ///
-/// A dialect affects only requests. Responses, streams and errors of all servers are parsed in the same way. If errors
-/// of your server are classified wrongly, set [`overflow_words`](Self::overflow_words) and
+/// A dialect affects only requests. Responses, streams and errors of all servers are parsed in the same way, except for
+/// Gemini's count of reasoning tokens. If errors of your server are classified wrongly, set [`overflow_words`](Self::overflow_words) and
 /// [`unknown_model_words`](Self::unknown_model_words).
 ///
 /// The `Debug` output does not contain the query of the URL, a password in the URL, or the values of the headers.
@@ -177,6 +177,11 @@ impl Default for Vendor {
 }
 
 impl Vendor {
+    /// Returns `true` for Gemini's endpoints, on Google AI and on Vertex AI.
+    pub(crate) fn is_gemini(self) -> bool {
+        self.0 == servers::GEMINI
+    }
+
     /// Replaces the provider `openai` of each [`ContentBlock::Raw`] in `message` with this vendor's name. The block is
     /// then sent back only to this vendor.
     pub(crate) fn sign(self, message: &mut Message) {

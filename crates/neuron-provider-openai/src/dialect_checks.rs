@@ -9,6 +9,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
+use crate::dialect::Vendor;
 use crate::request::{self, Settings};
 use crate::response;
 use crate::stream::ChatDecoder;
@@ -25,7 +26,7 @@ pub(super) fn whole(message: Value) -> Value {
 }
 
 pub(super) fn read_whole(body: &Value) -> Result<CompletionResponse, ProviderError> {
-    response::read(body.to_string().as_bytes(), &Secret::new(SECRET))
+    response::read(body.to_string().as_bytes(), &Secret::new(SECRET), Vendor::default())
 }
 
 pub(super) fn chunk(delta: Value) -> Value {

@@ -5,7 +5,8 @@ use neuron_types::{CompletionResponse, ContentBlock, Message, ProviderError, Rol
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::call::{CallFields, generate_id, seed, unique_id};
+use crate::call::{CallFields, generate_id, seed};
+use crate::dialect::Vendor;
 use crate::error::{self, ApiError};
 use crate::lenient;
 use crate::message_fields::{self, append_fragment, keep_unnamed_call, own_fields};
@@ -14,13 +15,17 @@ use crate::request::PROVIDER;
 use crate::usage::WireUsage;
 pub(crate) use crate::usage::{CompletionDetails, PromptDetails};
 
-/// Parses a response that is not streamed. The API key is removed from errors that quote the body.
+/// Parses a response of `vendor` that is not streamed. The API key is removed from errors that quote the body.
 ///
 /// # Errors
 ///
 /// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a
 /// completion.
-pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
+pub(crate) fn read(
+    body: &[u8],
+    secret: &Secret,
+    vendor: Vendor,
+) -> Result<CompletionResponse, ProviderError> {
     let foreign = |why: &dyn std::fmt::Display| {
         let shown = secret.excerpt(body);
         let text = format!("the response is not a completion ({why}); it begins with: {shown}");
@@ -54,7 +59,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         id: wire.id,
         model: wire.model,
         message,
-        usage: wire.usage.into(),
+        usage: wire.usage.counts(vendor),
     })
 }
 

@@ -223,7 +223,7 @@ impl ChatDecoder {
                 model: std::mem::take(&mut self.model),
                 stop_reason,
                 message,
-                usage: std::mem::take(&mut self.usage).into(),
+                usage: self.usage.counts(self.vendor),
             },
             events,
         );

@@ -19,6 +19,17 @@ pub(crate) fn read<A>(pieces: Vec<Result<Bytes, ProviderError>>) -> Vec<StreamEv
 where
     A: Decoder<Framing: Unpin> + Default + Unpin,
 {
+    read_with(A::default(), pieces)
+}
+
+/// Decodes a stream with a decoder that is not the default.
+pub(crate) fn read_with<A>(
+    decoder: A,
+    pieces: Vec<Result<Bytes, ProviderError>>,
+) -> Vec<StreamEvent>
+where
+    A: Decoder<Framing: Unpin> + Unpin,
+{
     let secret = Secret::new(SECRET);
     let events = AnswerStream::from_bytes(stream::iter(pieces), decoder, secret);
     events.collect::<Vec<_>>().now_or_never().expect("nothing to wait for")

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 
 fn read_json(json: &Value) -> Result<CompletionResponse, ProviderError> {
-    read(json.to_string().as_bytes(), &Secret::new("sk-secret"))
+    read(json.to_string().as_bytes(), &Secret::new("sk-secret"), Vendor::default())
 }
 
 fn answer(message: Value, finish_reason: Value) -> Value {
@@ -254,7 +254,8 @@ fn body_that_is_not_a_completion_is_shown() {
         ("<html>sk-secret</html>", "begins with: <html>[redacted]</html>"),
         ("", "(EOF while parsing"),
     ] {
-        let error = read(body.as_bytes(), &Secret::new("sk-secret")).unwrap_err();
+        let error =
+            read(body.as_bytes(), &Secret::new("sk-secret"), Vendor::default()).unwrap_err();
         let text = error.to_string();
         assert!(text.contains(why), "{text}");
         assert_eq!(error.kind(), "Other");
@@ -269,7 +270,7 @@ fn truncated_response_is_an_error() {
     );
     let body = body.to_string();
     for end in 0..body.len() {
-        read(&body.as_bytes()[..end], &Secret::default()).unwrap_err();
+        read(&body.as_bytes()[..end], &Secret::default(), Vendor::default()).unwrap_err();
     }
     read(body.as_bytes(), &Secret::default(), Vendor::default()).unwrap();
 }

@@ -108,7 +108,7 @@ fn response_with_every_feature_decodes_in_every_dialect() {
             assert_eq!(plain(response_of(&read(&bytes))), everything(), "{dialect:?}");
         }
         let body = chat_body(&everything(), &dialect).to_string();
-        let whole = response::read(body.as_bytes(), &Secret::default()).unwrap();
+        let whole = response::read(body.as_bytes(), &Secret::default(), Vendor::default()).unwrap();
         assert_eq!(plain(&whole), everything(), "{dialect:?}");
     }
 }
