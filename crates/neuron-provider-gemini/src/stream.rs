@@ -135,7 +135,7 @@ fn is_of_call(event: &StreamEvent) -> bool {
     )
 }
 
-/// Returns the events of a part. A call is never split into several parts, so all of its events come at once.
+/// Returns the events of a block. All events of a call come at once, when its last part has arrived.
 fn events(block: ContentBlock) -> Vec<StreamEvent> {
     let block = match block {
         ContentBlock::Raw { portable: Some(block), .. } => *block,
