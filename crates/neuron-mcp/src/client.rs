@@ -5,6 +5,7 @@ mod builder;
 mod callbacks;
 mod clock;
 mod connection;
+mod deep_tools;
 mod events;
 mod handlers;
 pub(crate) mod http;

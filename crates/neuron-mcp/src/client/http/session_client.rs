@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::legacy::Legacy;
 use crate::causes::with_causes;
 use crate::client::authorization::Authorization;
+use crate::client::deep_tools::without_deep_tools;
 use crate::client::negotiation::no_answer;
 use crate::route::SessionSlot;
 use crate::wire;
@@ -71,11 +72,15 @@ impl SessionHttpClient {
     }
 
     /// Returns the events of `stream` as a stream that ends early if the connection ends. The server's pause before the
-    /// stream is opened again becomes at least [`MIN_PAUSE`].
+    /// stream is opened again becomes at least [`MIN_PAUSE`]. Tools that are [nested too deeply](without_deep_tools) are
+    /// removed.
     fn until_ended(&self, stream: BoxedSseResponse) -> BoxedSseResponse {
-        let paused =
-            |event: Sse| Sse { retry: event.retry.map(|pause| pause.max(MIN_PAUSE)), ..event };
-        let events = stream.map(move |event| event.map(paused));
+        let corrected = |event: Sse| Sse {
+            retry: event.retry.map(|pause| pause.max(MIN_PAUSE)),
+            data: event.data.map(|data| without_deep_tools(&data).unwrap_or(data)),
+            ..event
+        };
+        let events = stream.map(move |event| event.map(corrected));
         events.take_until(self.ended.clone().cancelled_owned()).boxed()
     }
 

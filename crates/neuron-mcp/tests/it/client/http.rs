@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::lists::list_with_a_deep_schema;
 use crate::script::{said, text};
 
 /// A received HTTP request. `message` is the JSON body, or `null` if the body is not JSON.
@@ -245,6 +246,22 @@ async fn too_long_response_is_an_error() {
 fn events(body: String) -> Response<Full<Bytes>> {
     let response = Response::builder().header("content-type", "text/event-stream");
     response.body(Full::from(body)).unwrap()
+}
+
+/// Regression test. One deep schema made the whole list unreadable.
+#[tokio::test]
+async fn tool_with_a_deep_schema_in_an_event_is_skipped() {
+    let server = serve(|asked| match asked.is("tools/list") {
+        true => {
+            let (id, result) = (&asked.message["id"], list_with_a_deep_schema());
+            events(format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n\n"))
+        }
+        false => asked.served(),
+    })
+    .await;
+    let client = McpClient::connect_http(config(&server.url)).await.unwrap();
+    let tools = client.list_tools(None).await.unwrap().items;
+    assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["flat"]);
 }
 
 #[tokio::test]
