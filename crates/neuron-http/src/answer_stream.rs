@@ -114,8 +114,8 @@ impl<B, A: Decoder> AnswerStream<B, A> {
         }
     }
 
-    /// Decodes a chunk of bytes, up to the end of the response. Bytes after it are ignored, in the same chunk as in a later
-    /// one.
+    /// Decodes a chunk of bytes, up to the end of the response. Bytes after it are ignored, in the same chunk as in a
+    /// later one.
     fn feed(&mut self, bytes: &[u8]) -> Result<(), ProviderError> {
         let Self { framing, answer, ready, ended, secret, .. } = self;
         let fed = framing.feed(bytes, |frame| take(answer, frame, secret, ready, ended));

@@ -177,8 +177,8 @@ impl Endpoint {
     /// arrived.
     ///
     /// `reject` converts a response without a successful status into an error. The key is redacted in the body that
-    /// `reject` receives, and the values of sensitive headers in its error. A [`ProviderError::RateLimit`] has no text, so
-    /// the vendor's text and the request id are logged with `tracing`, at level `INFO`.
+    /// `reject` receives, and the values of sensitive headers in its error. A [`ProviderError::RateLimit`] has no text,
+    /// so the vendor's text and the request id are logged with `tracing`, at level `INFO`.
     ///
     /// # Second attempt
     ///

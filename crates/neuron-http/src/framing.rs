@@ -55,8 +55,8 @@ pub fn read_frame<'a, T: Deserialize<'a>>(frame: &'a [u8]) -> serde_json::Result
     }
 }
 
-/// Deserialises the JSON of a frame or of a whole response that may contain the arguments of a tool call as an object. An
-/// integer that does not fit into 64 bits becomes a text, as in [`ToolCall::parse_input`].
+/// Deserialises the JSON of a frame or of a whole response that may contain the arguments of a tool call as an object.
+/// An integer that does not fit into 64 bits becomes a text, as in [`ToolCall::parse_input`].
 ///
 /// # Errors
 ///

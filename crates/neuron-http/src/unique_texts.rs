@@ -42,8 +42,8 @@ impl<'a> UniqueTexts<'a> {
         self.given.insert(text)
     }
 
-    /// Adds the id of a tool call in a response, and returns it with [`give`](Self::give). `generate` returns the id of a
-    /// call that has an empty id, because its server sent none.
+    /// Adds the id of a tool call in a response, and returns it with [`give`](Self::give). `generate` returns the id of
+    /// a call that has an empty id, because its server sent none.
     pub fn give_id(&mut self, id: &str, generate: impl FnOnce() -> String) -> String {
         let id = if id.is_empty() { generate() } else { id.to_owned() };
         self.give(id.into()).into_owned()

@@ -31,8 +31,8 @@ impl ResponseIds {
     /// Replaces the id of a tool call if the id is empty, or if an earlier call of the response has the same id. Does
     /// not change any other block.
     ///
-    /// The new id depends only on `message_id` and the earlier calls. A response therefore has the same ids whether it is
-    /// streamed or not.
+    /// The new id depends only on `message_id` and the earlier calls. A response therefore has the same ids whether it
+    /// is streamed or not.
     pub(crate) fn complete(&mut self, block: &mut Map<String, Value>, message_id: &str) {
         let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
         if text("type") != "tool_use" {

@@ -1,8 +1,8 @@
 //! Assembly of a function call whose arguments arrive in fragments. Vertex AI sends them if a request sets
 //! `toolConfig.functionCallingConfig.streamFunctionCallArguments`.
 //!
-//! The first part of the call has its name. Each part but the last has `willContinue`, and the last part may be empty. A
-//! fragment of the arguments has a path and a value. The texts with the same path are pieces of one text.
+//! The first part of the call has its name. Each part but the last has `willContinue`, and the last part may be empty.
+//! A fragment of the arguments has a path and a value. The texts with the same path are pieces of one text.
 //!
 //! - <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling#streaming-fc>
 //! - <https://googleapis.github.io/js-genai/release_docs/interfaces/types.PartialArg.html>
@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 /// Maximum number of names and indexes in a path. The parser of JSON has the same limit.
 const MAX_DEPTH: usize = 128;
 
-/// Maximum index in a path, and maximum number of list items of a call that are only there because an index skipped them.
-/// Without a limit, a short path could allocate a huge list.
+/// Maximum index in a path, and maximum number of list items of a call that are only there because an index skipped
+/// them. Without a limit, a short path could allocate a huge list.
 const MAX_INDEX: usize = 10_000;
 
 /// Number of characters of a path that an error shows.
@@ -146,8 +146,8 @@ enum Key {
     Index(usize),
 }
 
-/// Parses a path such as `$.a[0]['b c']`, which selects one value. Returns `None` for any other path, and for a path beyond
-/// the limits.
+/// Parses a path such as `$.a[0]['b c']`, which selects one value. Returns `None` for any other path, and for a path
+/// beyond the limits.
 ///
 /// <https://www.rfc-editor.org/rfc/rfc9535>
 fn keys_of(path: &str) -> Option<Vec<Key>> {

@@ -46,8 +46,8 @@ impl Parts {
     }
 
     /// Adds a part, and returns the block with its content. A text continues the text before it, unless a part is
-    /// signed. Returns `None` for a part without content, and for a fragment of a function call. The last fragment adds the
-    /// whole call.
+    /// signed. Returns `None` for a part without content, and for a fragment of a function call. The last fragment adds
+    /// the whole call.
     ///
     /// # Errors
     ///
@@ -73,8 +73,8 @@ impl Parts {
         self.open.is_some()
     }
 
-    /// Returns the blocks of the complete response. A call without its last fragment becomes a raw block that is no call, so
-    /// that it does not run.
+    /// Returns the blocks of the complete response. A call without its last fragment becomes a raw block that is no
+    /// call, so that it does not run.
     pub(crate) fn into_blocks(mut self) -> Vec<ContentBlock> {
         if let Some(call) = self.open.take() {
             self.blocks.push(self.raw(call.into_part(), None));
@@ -132,7 +132,8 @@ impl Parts {
         })
     }
 
-    /// Parses a part with a function call, or with a fragment of it. Returns `None` for a fragment that is not the last.
+    /// Parses a part with a function call, or with a fragment of it. Returns `None` for a fragment that is not the
+    /// last.
     fn read_call(&mut self, mut part: Value) -> Result<Option<ContentBlock>, ProviderError> {
         let Some(call) = part.get_mut("functionCall").and_then(Value::as_object_mut) else {
             return Ok(Some(self.raw(part, None)));

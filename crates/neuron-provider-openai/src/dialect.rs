@@ -18,8 +18,8 @@ use crate::request::PROVIDER;
 /// the fields in which the server differs from OpenAI.
 ///
 /// A dialect affects only requests. Responses, streams and errors of all servers are parsed in the same way, except for
-/// Gemini's count of reasoning tokens. If errors of your server are classified wrongly, set [`overflow_words`](Self::overflow_words) and
-/// [`unknown_model_words`](Self::unknown_model_words).
+/// Gemini's count of reasoning tokens. If errors of your server are classified wrongly, set
+/// [`overflow_words`](Self::overflow_words) and [`unknown_model_words`](Self::unknown_model_words).
 ///
 /// The `Debug` output does not contain the query of the URL, a password in the URL, or the values of the headers.
 ///

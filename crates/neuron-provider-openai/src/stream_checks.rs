@@ -215,8 +215,8 @@ fn errors_outside_of_known_events_are_reported() {
     }
 }
 
-/// What follows the end of a response has no effect, in the same chunk as in a later one. Regression test. An error turned
-/// the complete response into an error if it arrived in the same chunk.
+/// What follows the end of a response has no effect, in the same chunk as in a later one. Regression test. An error
+/// turned the complete response into an error if it arrived in the same chunk.
 #[test]
 fn bytes_after_the_end_are_ignored() {
     let chunk = json!({"id": "cmpl_1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]});

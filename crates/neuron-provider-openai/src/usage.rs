@@ -138,9 +138,9 @@ impl WireUsage {
     /// it is unknown.
     ///
     /// xAI does not count reasoning in `completion_tokens`. Gemini's endpoint counts it only in `total_tokens`. On
-    /// both, the total is larger than the sum of input and output, and the difference is the reasoning, which is added to
-    /// the output. A server other than Gemini's must report the same number of reasoning tokens, because its total may
-    /// contain other tokens. Mistral counts the tokens of speech only in the total
+    /// both, the total is larger than the sum of input and output, and the difference is the reasoning, which is added
+    /// to the output. A server other than Gemini's must report the same number of reasoning tokens, because its total
+    /// may contain other tokens. Mistral counts the tokens of speech only in the total
     /// (<https://docs.mistral.ai/capabilities/audio/>).
     fn output(&self, vendor: Vendor) -> (usize, Option<usize>) {
         let details = self.completion_tokens_details.reasoning_tokens;

@@ -207,8 +207,8 @@ impl ContentBlock {
         }
     }
 
-    /// Returns the block of [`portable`](Self::portable) to change it. In [`ContentBlock::Raw`], the JSON in the vendor's
-    /// format does not change with it.
+    /// Returns the block of [`portable`](Self::portable) to change it. In [`ContentBlock::Raw`], the JSON in the
+    /// vendor's format does not change with it.
     #[must_use]
     pub fn portable_mut(&mut self) -> Option<&mut Self> {
         match self {

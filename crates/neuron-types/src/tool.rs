@@ -517,9 +517,9 @@ impl ToolCall {
         parsed.unwrap_or_else(|_| Self::invalid_json_input(text))
     }
 
-    /// Returns a JSON text with quotes around each integer that does not fit into 64 bits. A provider of a vendor that sends
-    /// arguments as an object can parse the result instead of the vendor's response, because parsing rounds such an integer.
-    /// Other JSON is returned unchanged.
+    /// Returns a JSON text with quotes around each integer that does not fit into 64 bits. A provider of a vendor that
+    /// sends arguments as an object can parse the result instead of the vendor's response, because parsing rounds such
+    /// an integer. Other JSON is returned unchanged.
     #[must_use]
     pub fn quote_long_integers(json: &str) -> Cow<'_, str> {
         crate::long_integers::quoted(json).map_or(Cow::Borrowed(json), Cow::Owned)

@@ -1,5 +1,5 @@
-//! Removal of tools from a list whose schema is nested too deeply for the JSON parser. Without the removal, one tool would
-//! make the whole list unreadable.
+//! Removal of tools from a list whose schema is nested too deeply for the JSON parser. Without the removal, one tool
+//! would make the whole list unreadable.
 
 /// Number of levels that the JSON parser accepts. The message itself is the first level.
 const MAX_LEVELS: usize = 127;
@@ -7,8 +7,8 @@ const MAX_LEVELS: usize = 127;
 /// Level of the list `tools` in a response. The result is the second level.
 const LIST_LEVEL: usize = 3;
 
-/// Returns the JSON text of a message with `null` in place of each tool that is nested too deeply. Returns `None` if the
-/// message has no such tool.
+/// Returns the JSON text of a message with `null` in place of each tool that is nested too deeply. Returns `None` if
+/// the message has no such tool.
 ///
 /// The reader of the list skips these items and logs them, as it does with any other invalid item.
 pub(super) fn without_deep_tools(message: &str) -> Option<String> {

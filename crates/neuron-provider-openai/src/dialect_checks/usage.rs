@@ -72,8 +72,8 @@ fn reasoning_outside_output_tokens_is_added() {
     }
 }
 
-/// The total of a server other than Gemini's may contain tokens that are no reasoning. Mistral counts the tokens of speech
-/// only there. Regression test. They were counted as reasoning.
+/// The total of a server other than Gemini's may contain tokens that are no reasoning. Mistral counts the tokens of
+/// speech only there. Regression test. They were counted as reasoning.
 #[test]
 fn tokens_of_speech_in_the_total_are_no_reasoning() {
     let counts = json!({"prompt_audio_seconds": 203, "prompt_tokens": 4, "completion_tokens": 635, "total_tokens": 3264});

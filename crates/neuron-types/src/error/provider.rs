@@ -20,8 +20,8 @@ pub enum ProviderError {
     Network(#[source] BoxError),
     /// The request exceeded the provider's rate limit. Retryable.
     ///
-    /// The variant has no text. The providers of neuron log the vendor's text and the request id of a response with status
-    /// 429 with `tracing`, at level `INFO`.
+    /// The variant has no text. The providers of neuron log the vendor's text and the request id of a response with
+    /// status 429 with `tracing`, at level `INFO`.
     #[error("rate limited{}", retry_hint(.retry_after))]
     RateLimit {
         /// Delay before the next attempt that the provider requests. `None` if the provider requests no delay.

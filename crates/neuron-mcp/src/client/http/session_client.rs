@@ -72,8 +72,8 @@ impl SessionHttpClient {
     }
 
     /// Returns the events of `stream` as a stream that ends early if the connection ends. The server's pause before the
-    /// stream is opened again becomes at least [`MIN_PAUSE`]. Tools that are [nested too deeply](without_deep_tools) are
-    /// removed.
+    /// stream is opened again becomes at least [`MIN_PAUSE`]. Tools that are [nested too deeply](without_deep_tools)
+    /// are removed.
     fn until_ended(&self, stream: BoxedSseResponse) -> BoxedSseResponse {
         let corrected = |event: Sse| Sse {
             retry: event.retry.map(|pause| pause.max(MIN_PAUSE)),

@@ -185,8 +185,8 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
     }
 }
 
-/// Parses a line as a message after the removal of tools that the parser rejects. Returns `None` if the line has no such
-/// tool, or is no message.
+/// Parses a line as a message after the removal of tools that the parser rejects. Returns `None` if the line has no
+/// such tool, or is no message.
 fn read_without_deep_tools(line: &[u8]) -> Option<FromServer> {
     let message = without_deep_tools(std::str::from_utf8(line).ok()?)?;
     serde_json::from_str(&message).ok()

@@ -171,7 +171,8 @@ async fn hidden_characters_are_removed_from_what_a_server_names() {
     tokio::join!(asking, serving);
 }
 
-/// Returns the result of a list with two tools. The schema of the second tool has more levels than the JSON parser accepts.
+/// Returns the result of a list with two tools. The schema of the second tool has more levels than the JSON parser
+/// accepts.
 pub(super) fn list_with_a_deep_schema() -> String {
     let deep = format!("{}{{}}{}", "{\"items\":".repeat(200), "}".repeat(200));
     format!(

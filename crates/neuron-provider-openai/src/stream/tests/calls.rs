@@ -87,17 +87,16 @@ fn complete_calls_without_index_and_id_are_separate() {
     let whole =
         |name: &str, arguments: Value| json!({"function": {"name": name, "arguments": arguments}});
     let (a, b) = (json!({"a": 1}), json!({"b": 2}));
-    let made = |index: usize, name: &str, input: &Value| {
-        call(&format!("call_cmpl_1_{index}"), name, input.clone())
-    };
+    let made = |id: &str, name: &str, input: &Value| call(id, name, input.clone());
+    let (id, next_id) = ("call_cmpl_1", "call_cmpl_1_2");
     for (first, second) in [("look", "find"), ("look", "look")] {
-        let calls = [made(0, first, &a), made(1, second, &b)];
+        let calls = [made(id, first, &a), made(next_id, second, &b)];
         let (one, two) = (whole(first, json!("{\"a\":1}")), whole(second, b.clone()));
         check_calls([json!([one]), json!([two])], &calls);
         check_calls([json!([one, two])], &calls);
     }
     let nothing = json!({});
-    let calls = [made(0, "look", &nothing), made(1, "look", &nothing)];
+    let calls = [made(id, "look", &nothing), made(next_id, "look", &nothing)];
     check_calls([json!([whole("look", json!("")), whole("look", json!(""))])], &calls);
     check_calls([json!([whole("look", json!("{}"))]), json!([whole("look", json!("{}"))])], &calls);
 }
