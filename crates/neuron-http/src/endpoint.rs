@@ -12,7 +12,8 @@ use neuron_types::{ProviderError, ProviderInfo, WasmCompatSend};
 use crate::body::read_beginning;
 use crate::client::{Http, HttpClient};
 use crate::deadline::Deadline;
-use crate::{BaseUrl, KeySource, Rejection, Reply, Secret};
+use crate::tool_positions::with_tool_names;
+use crate::{BaseUrl, KeySource, Rejection, Reply, RequestBody, Secret};
 
 /// Maximum time to read the body of an error response. The body only explains the error, so a slow body must not delay
 /// a retry for longer.
@@ -178,7 +179,9 @@ impl Endpoint {
     ///
     /// `reject` converts a response without a successful status into an error. The key is redacted in the body that
     /// `reject` receives, and the values of sensitive headers in its error. A [`ProviderError::RateLimit`] has no text,
-    /// so the vendor's text and the request id are logged with `tracing`, at level `INFO`.
+    /// so the vendor's text and the request id are logged with `tracing`, at level `INFO`. If an
+    /// [`InvalidRequest`](ProviderError::InvalidRequest) names a tool by its position in the request, as `tools.0` does,
+    /// the name of the tool is added: ``tools.0 (`look`)``.
     ///
     /// # Second attempt
     ///
@@ -209,9 +212,10 @@ impl Endpoint {
         &'a self,
         path: &'a str,
         mut headers: HeaderMap,
-        body: Vec<u8>,
+        body: impl Into<RequestBody>,
         reject: impl FnOnce(&Rejection) -> ProviderError + WasmCompatSend + 'a,
     ) -> impl Future<Output = Result<Reply, ProviderError>> + WasmCompatSend + 'a {
+        let RequestBody { json, names } = body.into();
         async move {
             check_runtime()?;
             let Timeouts { connect, call, .. } = self.timeouts;
@@ -224,9 +228,10 @@ impl Endpoint {
             }
             let sensitive = headers.values().filter(|value| value.is_sensitive());
             let sensitive: Vec<HeaderValue> = sensitive.cloned().collect();
-            let response = self.http.post(&uri, headers, body, connect, deadline).await?;
+            let response = self.http.post(&uri, headers, json.clone(), connect, deadline).await?;
             if response.status().is_success() {
-                return Ok(Reply::new(response, uri, deadline, self.timeouts, self.secret.clone()));
+                let (timeouts, secret) = (self.timeouts, self.secret.clone());
+                return Ok(Reply::new(response, uri, deadline, timeouts, secret, names));
             }
             let (head, chunks) = response.into_parts();
             let (status, headers) = (head.status, head.headers);
@@ -243,7 +248,7 @@ impl Endpoint {
                 let text = secrets.iter().fold(text, |text, secret| secret.show(text));
                 tracing::info!(error = text, "the server limits the rate");
             }
-            Err(error)
+            Err(with_tool_names(error, &json, &names))
         }
     }
 }

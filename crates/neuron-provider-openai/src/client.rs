@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use neuron_http::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use neuron_http::{
-    AnswerStream, Endpoint, HttpClient, KeySource, Rejection, Reply, Secret, header_value,
+    AnswerStream, Endpoint, HttpClient, KeySource, Rejection, Reply, RequestBody, Secret,
+    header_value,
 };
 use neuron_types::{
     CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
@@ -284,7 +285,7 @@ impl OpenAi {
     }
 
     /// Posts `body` to `path` and returns the reply. A status that is not a success becomes an error.
-    async fn post(&self, path: &str, body: Vec<u8>) -> Result<Reply, ProviderError> {
+    async fn post(&self, path: &str, body: impl Into<RequestBody>) -> Result<Reply, ProviderError> {
         let path = format!("{}{path}", self.prefix);
         let reject = |rejection: &Rejection| self.dialect.explain(rejection);
         self.endpoint.post(&path, self.headers()?, body, reject).await
@@ -292,19 +293,18 @@ impl OpenAi {
 
     async fn send(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
         let renamed = NAMES.rename(request);
-        let (request, model) = (renamed.request(), request.model_or(&self.model));
+        let model = request.model_or(&self.model);
         let (path, body) = match self.api {
             Api::ChatCompletions => (
                 "chat/completions",
-                request::write_renamed(request, model, self.settings(), stream)?,
+                request::write_renamed(&renamed, model, self.settings(), stream)?,
             ),
             Api::Responses => (
                 "responses",
-                responses::request::write_renamed(request, model, self.settings(), stream)?,
+                responses::request::write_renamed(&renamed, model, self.settings(), stream)?,
             ),
         };
-        let names = renamed.into_originals();
-        Ok(self.post(path, body).await?.with_names(names))
+        self.post(path, RequestBody::new(body, renamed.into_originals())).await
     }
 
     /// Sends a request and parses the whole response.

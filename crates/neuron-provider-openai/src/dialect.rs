@@ -5,7 +5,7 @@ mod servers;
 use std::borrow::Cow;
 use std::fmt;
 
-use neuron_http::{BaseUrl, Rejection};
+use neuron_http::{BaseUrl, Rejection, RequestLimits};
 use neuron_types::{ContentBlock, ForcedCalls, Message, ProviderError};
 
 use crate::request::PROVIDER;
@@ -72,6 +72,11 @@ pub struct Dialect {
     /// Maximum number of characters in the id of a tool call. A longer id, such as one from another vendor's server, is
     /// then replaced.
     pub longest_call_id: usize,
+    /// Maximum number of stop sequences in a request. More are an error. Default: no maximum.
+    pub max_stop_sequences: usize,
+    /// Set if the server accepts only images of the types PNG, JPEG, GIF and WebP, as OpenAI does. An image of another
+    /// type in a message of the user is then an error.
+    pub only_common_images: bool,
     /// Names of request fields that the server rejects. The client omits these fields, unless
     /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) contains them.
     pub left_out: &'static [&'static str],
@@ -217,6 +222,8 @@ impl Dialect {
             forced_calls: ForcedCalls::Accepted,
             short_call_ids: false,
             longest_call_id: usize::MAX,
+            max_stop_sequences: usize::MAX,
+            only_common_images: false,
             left_out: &[],
             overflow_words: &[],
             unknown_model_words: &[],
@@ -240,6 +247,13 @@ impl Dialect {
             (_, true) => E::ModelNotFound(text.clone()),
             _ => error,
         }
+    }
+
+    /// Returns what the server rejects in a request.
+    pub(crate) fn limits(&self) -> RequestLimits {
+        let vendor = if self.name == PROVIDER { "OpenAI" } else { self.name };
+        let limits = RequestLimits::new(vendor).max_stop_sequences(self.max_stop_sequences);
+        if self.only_common_images { limits.only_common_images() } else { limits }
     }
 
     /// Returns the id of a tool call in the format that the server requires. If
@@ -289,6 +303,8 @@ impl fmt::Debug for Dialect {
             .field("forced_calls", &self.forced_calls)
             .field("short_call_ids", &self.short_call_ids)
             .field("longest_call_id", &self.longest_call_id)
+            .field("max_stop_sequences", &self.max_stop_sequences)
+            .field("only_common_images", &self.only_common_images)
             .field("left_out", &self.left_out)
             .field("overflow_words", &self.overflow_words)
             .field("unknown_model_words", &self.unknown_model_words)

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use neuron_http::inline_data;
+use neuron_http::{inline_data, is_common_image};
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ModelContent, ProviderError,
     image_type,
@@ -177,7 +177,7 @@ fn item_image(item: &ContentItem) -> Option<DataUrl<'_>> {
         ModelContent::Image { media_type, data } => {
             Some(DataUrl::Data { media_type, base64: data })
         }
-        ModelContent::ImageUrl { url } => Some(DataUrl::image_at(url)),
+        ModelContent::ImageUrl { url } if is_common_image(url) => Some(DataUrl::image_at(url)),
         _ => None,
     }
 }

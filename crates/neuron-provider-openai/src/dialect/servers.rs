@@ -17,6 +17,9 @@ impl Dialect {
             system_role: SystemRole::Developer,
             // https://github.com/openclaw/openclaw/pull/875. The Responses API accepts 64 characters.
             longest_call_id: 40,
+            max_stop_sequences: 4,
+            // https://platform.openai.com/docs/guides/images-vision
+            only_common_images: true,
             ..Self::new("https://api.openai.com/v1")
         }
     }

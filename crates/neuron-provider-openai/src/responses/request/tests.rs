@@ -530,3 +530,47 @@ fn strict_tools_and_vendor_fields_are_mapped() {
         })
     );
 }
+
+/// The API rejected these requests. Regression test.
+#[test]
+fn request_that_the_api_rejects_is_an_error() {
+    let check = |request: CompletionRequest, expected: &str| {
+        let error = write(request.view(), "m", Settings::default(), false).unwrap_err();
+        assert_eq!(error.to_string(), format!("invalid request: {expected}"));
+    };
+    let choose = |tools, choice| CompletionRequest {
+        tools,
+        tool_choice: Some(choice),
+        ..CompletionRequest::default()
+    };
+    let no_tools = "a forced tool call needs tools: add them, or use ToolChoice::Auto";
+    check(choose(vec![], ToolChoice::Required), no_tools);
+    check(
+        choose(vec![tool("look")], ToolChoice::Specific { name: "find".into() }),
+        "the tool choice names `find`, and the request has no such tool: add it, or choose another tool",
+    );
+    let bmp = ImageSource::Url { url: "data:image/bmp;base64,aGk=".into() };
+    let content = vec![ContentBlock::Image { source: bmp.clone() }];
+    let image = talk(vec![Message { role: Role::User, content }]);
+    check(
+        image.clone(),
+        "OpenAI does not accept an image of the type `image/bmp`: send it as PNG, JPEG, GIF or WebP",
+    );
+    // Other servers have other limits.
+    let dialect = Dialect::new("http://localhost");
+    let settings = Settings { dialect: &dialect, ..Settings::default() };
+    assert!(write(image.view(), "m", settings, false).is_ok());
+}
+
+/// An image of a tool must not make every later request fail. Regression test.
+#[test]
+fn image_of_a_tool_that_the_api_rejects_becomes_text() {
+    let sent = |url: &str| {
+        let source = ImageSource::Url { url: url.into() };
+        let item = ContentItem::Image { source };
+        serde_json::to_value(Output { content: &[item], is_error: false }).unwrap()
+    };
+    assert_eq!(sent("data:image/bmp;base64,aGk="), "[image]");
+    let image = sent("data:image/jpg;base64,aGk=");
+    assert_eq!(image[0]["image_url"], "data:image/jpeg;base64,aGk=");
+}
