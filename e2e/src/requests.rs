@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cases::embedding;
 use crate::corpus;
+use crate::patterns;
 use crate::vendor::{Form, Vendor};
 
 /// Headers that contain the API key. They are not written.
@@ -23,7 +24,7 @@ const KEYS: [&str; 3] = ["x-api-key", "x-goog-api-key", "authorization"];
 ///
 /// # Errors
 ///
-/// Returns an error if our server rejects a request, or if [`Form::refused`] does not list exactly the requests that
+/// Returns an error if our server rejects a request, if a request breaks a [pattern](patterns) of the vendor, or if [`Form::refused`] does not list exactly the requests that
 /// the provider rejects.
 pub(crate) fn run(vendor: &Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
     let runtime =
@@ -119,7 +120,9 @@ async fn embed(
 /// `must_be_refused` is set if the provider must reject the request without sending it.
 fn objection(outcome: &Outcome, must_be_refused: bool) -> Option<String> {
     match (outcome, must_be_refused) {
-        (Outcome { sent: Some(_), error: None, .. }, false) => None,
+        (Outcome { sent: Some(sent), error: None, .. }, false) => {
+            patterns::check(&sent.path, sent.json.as_ref().unwrap_or(&Value::Null)).err()
+        }
         (Outcome { sent: None, is_refusal: true, .. }, true) => None,
         (Outcome { sent: Some(_), .. }, true) => {
             Some("was sent: remove it from `Form::refused`".to_owned())
