@@ -24,8 +24,8 @@ const KEYS: [&str; 3] = ["x-api-key", "x-goog-api-key", "authorization"];
 ///
 /// # Errors
 ///
-/// Returns an error if our server rejects a request, if a request breaks a [pattern](patterns) of the vendor, or if [`Form::refused`] does not list exactly the requests that
-/// the provider rejects.
+/// Returns an error if our server rejects a request, if a request breaks a [pattern](patterns) of the vendor, or if
+/// [`Form::refused`] does not list exactly the requests that the provider rejects.
 pub(crate) fn run(vendor: &Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -145,4 +145,23 @@ fn line(form: &str, name: &str, stream: bool, sent: RecordedRequest) -> Value {
         "headers": headers.map(|(name, value)| (name, value.into())).collect::<Map<_, _>>(),
         "body": sent.json,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vendor::VENDORS;
+
+    #[test]
+    fn requests_are_accepted_and_keep_the_patterns() {
+        for vendor in &VENDORS {
+            let name = format!("neuron-e2e-{}-{}.jsonl", vendor.name, std::process::id());
+            let file = std::env::temp_dir().join(name);
+            let outcome = run(vendor, &file);
+            std::fs::remove_file(file).unwrap();
+            if let Err(objections) = outcome {
+                panic!("{}: {objections}", vendor.name);
+            }
+        }
+    }
 }
