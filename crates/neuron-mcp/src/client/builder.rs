@@ -94,8 +94,7 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum size in bytes of a message that the server sends. Default: 16 MiB. For a JSON response over
-    /// HTTP, the maximum is always 16 MiB.
+    /// Sets the maximum size in bytes of a message that the server sends. Default: 16 MiB.
     pub fn max_message_bytes(mut self, limit: usize) -> Self {
         self.settings.max_message_bytes = limit;
         self

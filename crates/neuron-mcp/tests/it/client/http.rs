@@ -227,17 +227,18 @@ async fn unreadable_response_is_reported_as_a_parse_error() {
 #[tokio::test]
 async fn too_long_response_is_an_error() {
     let server = serve(|asked| match asked.is("tools/list") {
-        true => json(&json!("x".repeat(17 * 1024 * 1024))),
+        true => json(&json!("x".repeat(100_000))),
         false => asked.served(),
     })
     .await;
-    let client = McpClient::connect_http(config(&server.url)).await.unwrap();
+    let builder = McpClient::builder().max_message_bytes(50_000);
+    let client = builder.connect_http(config(&server.url)).await.unwrap();
     let error = client.list_tools(None).await.unwrap_err();
     let McpError::Other(error) = error else { panic!("{error}") };
     let exceeded: &McpLimitExceeded = error.downcast_ref().unwrap();
     assert_eq!(
         (exceeded.limit, exceeded.unit, exceeded.setting),
-        (16 * 1024 * 1024, "bytes", None)
+        (50_000, "bytes", Some("max_message_bytes"))
     );
     assert_eq!(greet(&client).await.unwrap(), "hello");
 }
