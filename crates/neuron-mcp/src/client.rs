@@ -21,6 +21,7 @@ pub(crate) mod page_url;
 mod program;
 mod request;
 mod request_error;
+mod server_task;
 mod settings;
 mod stdio;
 mod subscriptions;
@@ -302,23 +303,22 @@ impl McpClient {
         let mut params = CallToolRequestParams::new(name.to_owned());
         params.arguments = Some(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        match self.request(scope, request).await? {
+        let mut result = self.request(scope, request).await?;
+        if let Some(created) = wire::task::created(&result) {
+            result = self.follow_task(name, scope, &created).await?;
+        }
+        match result {
             ServerResult::CallToolResult(result) => Ok(wire::tool::output_from_sdk(result)),
-            // The SDK parses a result with an invalid member as a custom result.
-            ServerResult::CustomResult(CustomResult(result)) => {
+            // The SDK parses a result with an invalid member as a custom result, and a result without content as an
+            // empty result.
+            result => {
+                let result = serde_json::to_value(result).unwrap_or_default();
                 // A result of another type is no result of the tool, for example a request for input.
                 if result.get("resultType").is_some_and(|kind| kind != "complete") {
                     return Err(unexpected("tools/call"));
                 }
                 wire::tool::output_from_json(&result).ok_or_else(|| unreadable(name, &result))
             }
-            ServerResult::CreateTaskResult(_) => {
-                let text = format!(
-                    "the server created a task for the call of `{name}`, but tasks were not requested"
-                );
-                Err(McpError::ToolCall(text))
-            }
-            other => Err(unreadable(name, &serde_json::to_value(other).unwrap_or_default())),
         }
     }
 }
