@@ -117,6 +117,7 @@
 //! | progress inside a tool | [`ToolContext::progress_reporter`], or [`McpPeer::report_progress`] |
 //! | progress inside a resource or a prompt | [`McpPeer::report_progress`] |
 //! | change notifications to clients | [`McpServer::notifier`] |
+//! | long calls, and durable runs with approvals, as tasks | [`McpServer::with_tasks`] |
 //!
 //! If a tool fails, the client receives a result with the error text, so that the model can react. Errors that the
 //! protocol defines, such as an unknown tool, are JSON-RPC errors.
@@ -264,6 +265,6 @@ pub use sampling::{ModelPreferences, SamplingHandler, SamplingRequest, SamplingR
 pub use server::{
     HttpIdentity, HttpRefusal, HttpRequestHead, HttpServerConfig, InputAnswer, InputAnswers,
     InputRequest, McpHttpBody, McpHttpServer, McpHttpService, McpNotifier, McpPeer, McpPromptSet,
-    McpPrompts, McpResourceSet, McpResources, McpServer, PromptRequest, ProtectedResource,
-    ResourceRequest, TokenClaims, TokenVerifier,
+    McpPrompts, McpResourceSet, McpResources, McpServer, McpTask, McpTaskState, McpTasks,
+    PromptRequest, ProtectedResource, ResourceRequest, TaskSource, TokenClaims, TokenVerifier,
 };
