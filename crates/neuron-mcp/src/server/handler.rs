@@ -9,10 +9,11 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
     CompleteResult, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
     GetPromptResponse, GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult,
-    JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ReadResourceResult, ServerCapabilities, ServerConfig, SetLevelRequestParams,
-    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+    InputRequiredResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -109,6 +110,27 @@ impl Handler {
             Some(task) => Ok(task.stored().map_or(Task::Kept(task), Task::Stored)),
             None if tasks.has_source() => Ok(Task::Stored(id.to_owned())),
             None => Err(unknown_task()),
+        }
+    }
+
+    /// Returns the requests for input of a failed call of resources or prompts.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error for the client if the call needs no input. `unknown` is the error for an unknown item.
+    fn input_of(
+        &self,
+        call: &Call,
+        error: &ToolError,
+        unknown: ErrorData,
+    ) -> Result<InputRequiredResult, ErrorData> {
+        match call.ending(&self.serving, &tool_result::text(error))? {
+            Ending::InputRequired(result) => Ok(result),
+            Ending::TooMuch(text) => Err(ErrorData::internal_error(text, None)),
+            Ending::AsItIs => match error {
+                ToolError::NotFound(_) => Err(unknown),
+                error => Err(refusal(error)),
+            },
         }
     }
 
@@ -372,18 +394,14 @@ impl ServerHandler for Handler {
                 let contents = contents.iter().map(wire::content::contents_to_sdk).collect();
                 Ok(ReadResourceResult::new(contents).into())
             }
-            Err(error) => match call.ending(&self.serving, &tool_result::text(&error))? {
-                Ending::InputRequired(result) => Ok(result.into()),
-                Ending::TooMuch(text) => Err(ErrorData::internal_error(text, None)),
-                Ending::AsItIs => Err(match error {
-                    // Since 2026-07-28 the SDK replaces this error code (-32002) by the code for invalid parameters.
-                    ToolError::NotFound(_) => ErrorData::resource_not_found(
-                        format!("resource not found: {}", request.uri),
-                        Some(serde_json::json!({ "uri": request.uri })),
-                    ),
-                    error => refusal(&error),
-                }),
-            },
+            Err(error) => {
+                // Since 2026-07-28 the SDK replaces this error code (-32002) by the code for invalid parameters.
+                let unknown = ErrorData::resource_not_found(
+                    format!("resource not found: {}", request.uri),
+                    Some(serde_json::json!({ "uri": request.uri })),
+                );
+                Ok(self.input_of(&call, &error, unknown)?.into())
+            }
         }
     }
 
@@ -405,16 +423,11 @@ impl ServerHandler for Handler {
         let work = prompts.get(&request.name, &arguments, call.peer());
         match call.run(&self.serving, work).await? {
             Ok(prompt) => Ok(wire::prompt::result_to_sdk(&prompt, call.peer().version()).into()),
-            Err(error) => match call.ending(&self.serving, &tool_result::text(&error))? {
-                Ending::InputRequired(result) => Ok(result.into()),
-                Ending::TooMuch(text) => Err(ErrorData::internal_error(text, None)),
-                Ending::AsItIs => Err(match error {
-                    ToolError::NotFound(_) => {
-                        ErrorData::invalid_params(format!("unknown prompt: {}", request.name), None)
-                    }
-                    error => refusal(&error),
-                }),
-            },
+            Err(error) => {
+                let text = format!("unknown prompt: {}", request.name);
+                let unknown = ErrorData::invalid_params(text, None);
+                Ok(self.input_of(&call, &error, unknown)?.into())
+            }
         }
     }
 

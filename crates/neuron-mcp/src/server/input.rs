@@ -153,7 +153,7 @@ impl McpPeer {
         R: Into<InputRequest>,
     {
         // A task that the call has spawned may still have the peer after the end of the call.
-        if self.outbox().is_closed() {
+        if self.inputs().over.is_cancelled() {
             return Err(InputError::Over.into());
         }
         let trace = self.current_trace_context();

@@ -50,8 +50,13 @@ pub(super) enum Phase {
         /// Time until which the result is kept.
         until: Instant,
     },
-    /// The task continues as the task of the source with this id.
-    Stored(String),
+    /// The task continues as a task of the source.
+    Stored {
+        /// Id of the task at the source.
+        id: String,
+        /// Time until which the id is kept. Each request of the client extends the time.
+        until: Instant,
+    },
 }
 
 impl Kept {
@@ -73,20 +78,29 @@ impl Kept {
         self.principal.as_deref() == principal
     }
 
-    /// Returns the time until which the result is kept. Returns `None` for a task that has not ended.
+    /// Returns the time until which the task is kept. Returns `None` for a tool that runs.
     pub(super) fn kept_until(&self) -> Option<Instant> {
         match &self.lock().phase {
-            Phase::Ended { until, .. } => Some(*until),
+            Phase::Ended { until, .. } | Phase::Stored { until, .. } => Some(*until),
             _ => None,
         }
     }
 
     /// Returns the id of the source's task with which this task continues, if any.
     pub(crate) fn stored(&self) -> Option<String> {
-        match &self.lock().phase {
-            Phase::Stored(id) => Some(id.clone()),
+        match &mut self.lock().phase {
+            Phase::Stored { id, until } => {
+                *until = self.later();
+                Some(id.clone())
+            }
             _ => None,
         }
+    }
+
+    /// Returns the time until which a task is kept that ends now.
+    fn later(&self) -> Instant {
+        let now = Instant::now();
+        now.checked_add(self.ttl).unwrap_or(now)
     }
 
     /// Makes the call a task with the id that `keep` returns. Returns `None` if the call has ended, if it is a task
@@ -120,15 +134,13 @@ impl Kept {
     /// Ends the task.
     pub(super) fn end(&self, payload: TaskPayload, message: Option<String>) {
         let mut state = self.lock();
-        let now = Instant::now();
-        let until = now.checked_add(self.ttl).unwrap_or(now);
-        state.enter(Phase::Ended { payload, until });
+        state.enter(Phase::Ended { payload, until: self.later() });
         state.message = message;
     }
 
     /// Lets the task continue as a task of the source.
     pub(super) fn store(&self, id: String) {
-        self.lock().enter(Phase::Stored(id));
+        self.lock().enter(Phase::Stored { id, until: self.later() });
     }
 
     /// Sets the text that describes the current work.

@@ -15,7 +15,7 @@ use neuron_types::{
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Client, code, one, peer, text};
+use super::{Client, add, code, one, peer, text};
 
 fn capabilities() -> Value {
     json!({ "elicitation": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } })
@@ -166,16 +166,20 @@ async fn cancelled_task_drops_the_tool() {
 async fn call_that_is_cancelled_before_it_is_a_task_drops_the_tool() {
     let (dropped, is_dropped) = oneshot::channel::<()>();
     let dropped = Arc::new(std::sync::Mutex::new(Some(dropped)));
+    let began = Arc::new(Notify::new());
+    let begins = began.clone();
     let tools = one("hang", move |_, _| {
-        let dropped = dropped.lock().unwrap().take();
+        let (dropped, begins) = (dropped.lock().unwrap().take(), begins.clone());
         async move {
             let _dropped = dropped;
+            begins.notify_one();
             std::future::pending().await
         }
     });
     let tasks = McpTasks::new().with_rule(|_| Some(Duration::from_secs(600)));
     let mut client = modern(&McpServer::new(tools).with_tasks(tasks));
     let id = client.begin("tools/call", json!({ "name": "hang", "arguments": {} })).await;
+    began.notified().await;
     let params = json!({ "requestId": id });
     let method = "notifications/cancelled";
     client.send(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
@@ -402,11 +406,16 @@ impl TaskSource for Source {
 
 /// Creates a server whose tool starts the task of the source with the id of its argument.
 fn with_source(source: &Source, tasks: McpTasks) -> McpServer {
-    let tools = one("start", |input, ctx| async move {
+    let mut tools = one("start", |input, ctx| async move {
         match peer(&ctx).answer_with_task(input["id"].as_str().unwrap()) {
             true => Ok(ToolOutput::text("started")),
             false => Ok(ToolOutput::text("waited")),
         }
+    });
+    add(&mut tools, "start_later", |_, ctx| async move {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(peer(&ctx).answer_with_task("stored"));
+        Ok(ToolOutput::text("started"))
     });
     McpServer::new(tools).with_tasks(tasks.with_source(source.clone()))
 }
@@ -439,6 +448,22 @@ async fn tool_answers_with_a_task_of_the_source() {
     assert_eq!(code(&get(&mut client, "none").await), -32602);
     let broken = get(&mut client, "broken").await;
     assert_eq!(code(&broken), -32603, "{broken}");
+    client.close().await;
+}
+
+#[tokio::test]
+async fn task_in_memory_continues_as_a_task_of_the_source() {
+    let source = Source::new();
+    let mut client = modern(&with_source(&source, at_once()));
+    // The tool waits 50 ms before it starts the stored task, so its call becomes a task first.
+    let id = begin(&mut client, "start_later").await;
+    assert_ne!(id, "stored");
+    let state = wait_for(&mut client, &id, "input_required").await;
+    let right = json!({ "name": { "action": "accept", "content": { "name": "Ann" } } });
+    assert_eq!(state["inputRequests"]["name"]["params"]["message"], "Name?");
+    update(&mut client, &id, right).await;
+    let state = wait_for(&mut client, &id, "completed").await;
+    assert_eq!(state["result"]["content"][0]["text"], "\"Ann\"");
     client.close().await;
 }
 
