@@ -64,7 +64,7 @@ use crate::{
 /// the server.
 ///
 /// If the connection is lost, pending requests fail with [`McpError::Transport`]. The client does not retry these
-/// requests, because the server may have acted on them. The next request opens a new connection.
+/// requests, because the server may have acted on them. Only the requests about a task are repeated. The next request opens a new connection.
 ///
 /// If the server responds that it has forgotten the session (HTTP 404), the client retries the request once over a new
 /// connection. Exceptions are [`subscribe`](Self::subscribe), [`unsubscribe`](Self::unsubscribe) and
@@ -205,6 +205,10 @@ impl McpClient {
 impl McpClient {
     /// Calls a tool. If the tool itself fails, returns `Ok` with [`ToolOutput::is_error`] set.
     ///
+    /// A server of MCP 2026-07-28 may create a task for the call (extension `io.modelcontextprotocol/tasks`). This method
+    /// then waits for the end of the task. If the connection is lost meanwhile, the client reconnects and continues to
+    /// wait.
+    ///
     /// # Errors
     ///
     /// - [`McpError::ToolCall`] if the server refuses the call, for example because the tool is unknown.
@@ -216,7 +220,7 @@ impl McpClient {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the call. Effects that the call already had on the server remain.
+    /// Dropping the future cancels the call and its task. Effects that the call already had on the server remain.
     pub async fn call_tool(
         &self,
         name: &str,

@@ -74,7 +74,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum duration of a request, regardless of progress. Default: 10 minutes.
+    /// Sets the maximum duration of a request, regardless of progress. Also the maximum duration of a task that a server
+    /// creates for a tool call. Default: 10 minutes.
     ///
     /// The time is paused while this client handles a request of the server.
     pub fn max_request_time(mut self, limit: Duration) -> Self {

@@ -78,7 +78,7 @@ fn waiting(release: &Arc<Notify>) -> ToolRegistry {
     })
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn long_call_becomes_a_task() {
     let release = Arc::new(Notify::new());
     let mut client = modern(&server(waiting(&release)));
@@ -99,7 +99,7 @@ async fn long_call_becomes_a_task() {
     client.close().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn quick_call_and_call_without_a_rule_return_results() {
     let tools = one("quick", |_, _| async { Ok(ToolOutput::text("done")) });
     for tasks in [McpTasks::new().with_rule(|_| Some(Duration::from_secs(600))), McpTasks::new()] {
@@ -109,7 +109,7 @@ async fn quick_call_and_call_without_a_rule_return_results() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn client_without_the_extension_gets_no_task() {
     let tools = one("quick", |_, _| async { Ok(ToolOutput::text("done")) });
     let with_tasks = server(tools.clone());
@@ -132,7 +132,7 @@ async fn client_without_the_extension_gets_no_task() {
     client.close().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn server_announces_the_extension() {
     let mut client = modern(&server(ToolRegistry::new()));
     let response = client.request("server/discover", json!({})).await;
@@ -141,7 +141,7 @@ async fn server_announces_the_extension() {
     client.close().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn cancelled_task_drops_the_tool() {
     let (dropped, mut is_dropped) = oneshot::channel::<()>();
     let dropped = Arc::new(std::sync::Mutex::new(Some(dropped)));
@@ -162,7 +162,7 @@ async fn cancelled_task_drops_the_tool() {
     client.close().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn call_that_is_cancelled_before_it_is_a_task_drops_the_tool() {
     let (dropped, is_dropped) = oneshot::channel::<()>();
     let dropped = Arc::new(std::sync::Mutex::new(Some(dropped)));
@@ -211,7 +211,7 @@ fn asking(release: &Arc<Notify>) -> ToolRegistry {
     })
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn input_of_a_task_is_updated_and_each_key_is_used_once() {
     let release = Arc::new(Notify::new());
     let mut client = modern(&server(asking(&release)));
@@ -244,7 +244,7 @@ async fn input_of_a_task_is_updated_and_each_key_is_used_once() {
     client.close().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn waiting_task_can_be_cancelled() {
     let release = Arc::new(Notify::new());
     let mut client = modern(&server(asking(&release)));
@@ -256,7 +256,7 @@ async fn waiting_task_can_be_cancelled() {
     client.close().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn missing_capability_fails_the_task() {
     let release = Arc::new(Notify::new());
     let without_forms = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
@@ -288,7 +288,7 @@ async fn task_expires_after_its_ttl() {
     client.close().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn call_is_no_task_if_too_many_tasks_run() {
     let release = Arc::new(Notify::new());
     let tasks = at_once().with_max_tasks(1);
@@ -321,7 +321,7 @@ fn pending() -> PendingApproval {
     PendingApproval::new("run", calls)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn agent_inside_a_task_waits_for_an_approval() {
     let tools = one("agent", |_, ctx| async move {
         let Some(resumed) = ctx.extensions.get::<ResumedApproval>() else {
@@ -420,7 +420,7 @@ fn with_source(source: &Source, tasks: McpTasks) -> McpServer {
     McpServer::new(tools).with_tasks(tasks.with_source(source.clone()))
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn tool_answers_with_a_task_of_the_source() {
     let source = Source::new();
     let tasks = McpTasks::new().with_poll_interval(Duration::from_millis(5));
@@ -451,7 +451,7 @@ async fn tool_answers_with_a_task_of_the_source() {
     client.close().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn task_in_memory_continues_as_a_task_of_the_source() {
     let source = Source::new();
     let mut client = modern(&with_source(&source, at_once()));
@@ -467,7 +467,7 @@ async fn task_in_memory_continues_as_a_task_of_the_source() {
     client.close().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn tool_does_not_answer_with_a_task_that_the_client_does_not_support() {
     let server = with_source(&Source::new(), McpTasks::new());
     let mut client = Client::modern(&server, json!({}));
@@ -478,7 +478,7 @@ async fn tool_does_not_answer_with_a_task_that_the_client_does_not_support() {
     client.close().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn client_without_forms_sees_that_a_stored_task_waits() {
     let without_forms = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
     let mut client = Client::modern(&with_source(&Source::new(), McpTasks::new()), without_forms);
