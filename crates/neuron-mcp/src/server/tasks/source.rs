@@ -25,6 +25,10 @@ use crate::wire;
 /// An id must be unpredictable, or each method must check that the task belongs to the caller, for example with
 /// [`McpPeer::extension`](crate::McpPeer::extension).
 ///
+/// # Cancel safety
+///
+/// The server drops the future of a method if the client cancels its request, or if the server shuts down.
+///
 /// # Example: durable runs that wait for approvals
 ///
 /// ```
