@@ -310,7 +310,7 @@ impl ServerHandler for Handler {
         let run = ToolRun { serving: Arc::clone(&self.serving), tools, name, arguments };
         let tasks = self.serving.server.tasks.clone();
         match tasks.filter(|_| call.peer().supports_tasks()).map(|it| (it.grace(&run.name), it)) {
-            Some((Some(grace), tasks)) => run.as_task(tasks, call, grace).await,
+            Some((Some(grace), tasks)) => run.run_as_task(tasks, call, grace).await,
             _ => run.plain(call).await,
         }
     }

@@ -77,7 +77,7 @@ impl ToolRun {
     /// # Cancel safety
     ///
     /// Dropping the future cancels the call.
-    pub(crate) async fn as_task(
+    pub(crate) async fn run_as_task(
         self,
         tasks: McpTasks,
         mut call: Call,
@@ -142,7 +142,7 @@ enum End {
 impl Worker {
     async fn work(mut self) {
         let ttl = self.tasks.ttl;
-        match tokio::time::timeout(ttl, self.to_end()).await {
+        match tokio::time::timeout(ttl, self.run_to_end()).await {
             Ok(End::Call(ran)) => {
                 let response = self.run.respond(&self.call, ran).await;
                 self.send(response);
@@ -168,7 +168,7 @@ impl Worker {
     }
 
     /// Runs the tool, again with each input of the client, until it needs no input.
-    async fn to_end(&mut self) -> End {
+    async fn run_to_end(&mut self) -> End {
         let mut ran = self.execute(None).await;
         if self.pending(&ran).is_some()
             && let Some(id) = self.task.promote(|| self.tasks.keep(&self.task))
