@@ -241,7 +241,7 @@ async fn client_secret_is_sent_only_to_its_issuer() {
 
 #[tokio::test]
 async fn client_credentials_need_no_user() {
-    let servers = Servers::start(Behaviour { expires_in: Some(0), ..Default::default() }).await;
+    let servers = Servers::start(Behaviour { expires_in: Some(1), ..Default::default() }).await;
     let oauth = OAuthConfig::client_credentials("mine", "secret-of-client", servers.address())
         .with_scopes(["write"]);
     let client = connect(&servers, oauth).await.unwrap();
