@@ -6,6 +6,7 @@
 mod cases;
 mod corpus;
 mod pairs;
+mod patterns;
 mod requests;
 mod serve;
 mod vendor;

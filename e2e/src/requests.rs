@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cases::embedding;
 use crate::corpus;
+use crate::patterns;
 use crate::vendor::{Form, Vendor};
 
 /// Headers that contain the API key. They are not written.
@@ -23,8 +24,8 @@ const KEYS: [&str; 3] = ["x-api-key", "x-goog-api-key", "authorization"];
 ///
 /// # Errors
 ///
-/// Returns an error if our server rejects a request, or if [`Form::refused`] does not list exactly the requests that
-/// the provider rejects.
+/// Returns an error if our server rejects a request, if a request breaks a [pattern](patterns) of the vendor, or if
+/// [`Form::refused`] does not list exactly the requests that the provider rejects.
 pub(crate) fn run(vendor: &Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -119,7 +120,9 @@ async fn embed(
 /// `must_be_refused` is set if the provider must reject the request without sending it.
 fn objection(outcome: &Outcome, must_be_refused: bool) -> Option<String> {
     match (outcome, must_be_refused) {
-        (Outcome { sent: Some(_), error: None, .. }, false) => None,
+        (Outcome { sent: Some(sent), error: None, .. }, false) => {
+            patterns::check(&sent.path, sent.json.as_ref().unwrap_or(&Value::Null)).err()
+        }
         (Outcome { sent: None, is_refusal: true, .. }, true) => None,
         (Outcome { sent: Some(_), .. }, true) => {
             Some("was sent: remove it from `Form::refused`".to_owned())
@@ -142,4 +145,23 @@ fn line(form: &str, name: &str, stream: bool, sent: RecordedRequest) -> Value {
         "headers": headers.map(|(name, value)| (name, value.into())).collect::<Map<_, _>>(),
         "body": sent.json,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vendor::VENDORS;
+
+    #[test]
+    fn requests_are_accepted_and_keep_the_patterns() {
+        for vendor in &VENDORS {
+            let name = format!("neuron-e2e-{}-{}.jsonl", vendor.name, std::process::id());
+            let file = std::env::temp_dir().join(name);
+            let outcome = run(vendor, &file);
+            std::fs::remove_file(file).unwrap();
+            if let Err(objections) = outcome {
+                panic!("{}: {objections}", vendor.name);
+            }
+        }
+    }
 }

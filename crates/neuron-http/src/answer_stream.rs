@@ -115,15 +115,12 @@ impl<B, A: Decoder> AnswerStream<B, A> {
         }
     }
 
-    /// Decodes a chunk of bytes. Frames after the end of the response are ignored.
+    /// Decodes a chunk of bytes, up to the end of the response. Bytes after it are ignored, in the same chunk as in a
+    /// later one.
     fn feed(&mut self, bytes: &[u8]) -> Result<(), ProviderError> {
         let Self { framing, answer, ready, ended, secret, .. } = self;
-        framing.feed(bytes, |frame| {
-            if !*ended {
-                *ended = answer.take(frame, secret, ready)?;
-            }
-            Ok(())
-        })
+        let fed = framing.feed(bytes, |frame| take(answer, frame, secret, ready, ended));
+        if self.ended { Ok(()) } else { fed }
     }
 
     /// Returns an error if the JSON of an error arrived where an event was due. A response that is complete otherwise may
@@ -164,19 +161,30 @@ impl<B, A: Decoder> AnswerStream<B, A> {
     /// Handles the end of the bytes. Returns an error if the response is incomplete.
     fn finish(&mut self) -> Result<(), ProviderError> {
         let Self { framing, answer, ready, ended, secret, .. } = self;
-        framing.finish(|frame| {
-            if !*ended {
-                *ended = answer.take(frame, secret, ready)?;
-            }
-            Ok(())
-        })?;
+        let finished = framing.finish(|frame| take(answer, frame, secret, ready, ended));
         if !*ended {
+            finished?;
             answer.end(ready)?;
             *ended = true;
         }
         self.check_foreign()?;
         self.add_metadata();
         Ok(())
+    }
+}
+
+/// Decodes a frame. Returns an error after the last frame of the response too, because an error stops the framing.
+fn take(
+    answer: &mut impl Decoder,
+    frame: &[u8],
+    secret: &Secret,
+    ready: &mut VecDeque<StreamEvent>,
+    ended: &mut bool,
+) -> Result<(), ProviderError> {
+    *ended = answer.take(frame, secret, ready)?;
+    match *ended {
+        true => Err(ProviderError::StreamError("the answer has ended".into())),
+        false => Ok(()),
     }
 }
 
@@ -215,7 +223,6 @@ where
                         Err(error)
                     } else if self.ended {
                         self.add_metadata();
-                        // An error of `feed` after the last event is ignored, because the response is complete.
                         self.awaits_end = (self.expect_end)(&mut self.body);
                         continue;
                     } else {

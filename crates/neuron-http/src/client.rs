@@ -145,12 +145,11 @@ impl Http {
         &'a self,
         uri: &'a Uri,
         headers: HeaderMap,
-        body: Vec<u8>,
+        body: Bytes,
         connect: Duration,
         deadline: Deadline,
     ) -> impl Future<Output = Result<Response<Chunks>, ProviderError>> + WasmCompatSend + 'a {
         async move {
-            let body = body.into();
             let sending = async {
                 match self {
                     Self::Own(clients) => send(clients, uri, headers, body, connect).await,

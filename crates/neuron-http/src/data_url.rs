@@ -1,5 +1,7 @@
 //! The data in a `data:` URL.
 
+use neuron_types::image_type;
+
 /// Returns the media type and the base64 data of a `data:` URL. Returns `None` for any other URL, and for a `data:` URL
 /// without base64. The type has no parameters and may be empty.
 ///
@@ -20,6 +22,23 @@ pub fn inline_data(url: &str) -> Option<(&str, &str)> {
     let (kind, encoding) = kind.rsplit_once(';')?;
     let is_base64 = encoding.trim().eq_ignore_ascii_case("base64");
     is_base64.then(|| (kind.split(';').next().unwrap_or_default().trim(), data))
+}
+
+/// Returns `false` if `url` is a `data:` URL with an image whose type is not accepted by [all vendors](image_type). Another
+/// URL does not tell the type.
+///
+/// # Example
+///
+/// ```
+/// use neuron_http::is_common_image;
+///
+/// assert!(is_common_image("data:image/png;base64,aGk="));
+/// assert!(!is_common_image("data:image/bmp;base64,aGk="));
+/// assert!(is_common_image("https://a.example/b.bmp"));
+/// ```
+#[must_use]
+pub fn is_common_image(url: &str) -> bool {
+    inline_data(url).is_none_or(|(kind, _)| image_type(kind).is_some())
 }
 
 #[cfg(test)]

@@ -3,19 +3,18 @@
 use std::future::Future;
 use std::time::Duration;
 
-#[cfg(not(target_family = "wasm"))]
-use http::HeaderValue;
 use http::header::AUTHORIZATION;
 #[cfg(not(target_family = "wasm"))]
 use http::header::USER_AGENT;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, HeaderValue, Response};
 use neuron_types::{ProviderError, ProviderInfo, WasmCompatSend};
 
 use crate::body::read_beginning;
 use crate::client::{Http, HttpClient};
 use crate::content::{Content, Encoding};
 use crate::deadline::Deadline;
-use crate::{BaseUrl, KeySource, Rejection, Reply, Secret};
+use crate::tool_positions::with_tool_names;
+use crate::{BaseUrl, KeySource, Rejection, Reply, RequestBody, Secret};
 
 /// Maximum time to read the body of an error response. The body only explains the error, so a slow body must not delay
 /// a retry for longer.
@@ -182,7 +181,10 @@ impl Endpoint {
     /// A body that the server compressed with gzip or deflate is decoded, although the request does not ask for it.
     ///
     /// `reject` converts a response without a successful status into an error. The key is redacted in the body that
-    /// `reject` receives.
+    /// `reject` receives, and the values of sensitive headers in its error. A [`ProviderError::RateLimit`] has no text,
+    /// so the vendor's text and the request id are logged with `tracing`, at level `INFO`. If an
+    /// [`InvalidRequest`](ProviderError::InvalidRequest) names a tool by its position in the request, as `tools.0` does,
+    /// the name of the tool is added: ``tools.0 (`look`)``.
     ///
     /// # Second attempt
     ///
@@ -216,9 +218,10 @@ impl Endpoint {
         &'a self,
         path: &'a str,
         mut headers: HeaderMap,
-        body: Vec<u8>,
+        body: impl Into<RequestBody>,
         reject: impl FnOnce(&Rejection) -> ProviderError + WasmCompatSend + 'a,
     ) -> impl Future<Output = Result<Reply, ProviderError>> + WasmCompatSend + 'a {
+        let RequestBody { json, names } = body.into();
         async move {
             check_runtime()?;
             let Timeouts { connect, call, .. } = self.timeouts;
@@ -229,13 +232,16 @@ impl Endpoint {
             if let Some(credentials) = self.base_url.authorization() {
                 headers.entry(AUTHORIZATION).or_insert_with(|| credentials.clone());
             }
-            let response = self.http.post(&uri, headers, body, connect, deadline).await?;
+            let sensitive = headers.values().filter(|value| value.is_sensitive());
+            let sensitive: Vec<HeaderValue> = sensitive.cloned().collect();
+            let response = self.http.post(&uri, headers, json.clone(), connect, deadline).await?;
             let (head, chunks) = response.into_parts();
             let encoding = Encoding::of(&head.headers);
             if head.status.is_success() {
                 let encoding = encoding.map_err(|text| ProviderError::Other(text.into()))?;
                 let response = Response::from_parts(head, Content::new(chunks, encoding));
-                return Ok(Reply::new(response, uri, deadline, self.timeouts, self.secret.clone()));
+                let (timeouts, secret) = (self.timeouts, self.secret.clone());
+                return Ok(Reply::new(response, uri, deadline, timeouts, secret, names));
             }
             let (status, headers) = (head.status, head.headers);
             let body = match encoding {
@@ -247,7 +253,18 @@ impl Endpoint {
                 Err(text) => text.into_bytes(),
             };
             let body = self.secret.redact(String::from_utf8_lossy(&body).into_owned());
-            Err(reject(&Rejection::new(status.as_u16(), headers, body.as_bytes(), call)))
+            let rejection = Rejection::new(status.as_u16(), headers, body.as_bytes(), call);
+            // A server may quote the request's headers, and the values of some are secrets.
+            let values = sensitive.iter().filter_map(|value| value.to_str().ok());
+            let secrets: Vec<Secret> = values.map(Secret::new).collect();
+            let error = secrets.iter().fold(reject(&rejection), |e, secret| secret.redact_error(e));
+            if let ProviderError::RateLimit { .. } = error {
+                // The error has no field for the text.
+                let text = self.secret.show(rejection.text());
+                let text = secrets.iter().fold(text, |text, secret| secret.show(text));
+                tracing::info!(error = text, "the server limits the rate");
+            }
+            Err(with_tool_names(error, &json, &names))
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, Response, Uri};
 use neuron_types::{BoxError, ProviderError, WasmCompatSend};
 use reqwest::Client;
@@ -55,7 +56,7 @@ impl Http {
         &'a self,
         uri: &'a Uri,
         headers: HeaderMap,
-        body: Vec<u8>,
+        body: Bytes,
         _connect: Duration,
         deadline: Deadline,
     ) -> impl Future<Output = Result<Response<Chunks>, ProviderError>> + WasmCompatSend + 'a {

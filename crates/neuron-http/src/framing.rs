@@ -1,7 +1,8 @@
 //! Splits a byte stream into frames ([`Framing`]).
 
-use neuron_types::ProviderError;
+use neuron_types::{ProviderError, ToolCall};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// Maximum size of a frame in bytes (64 MiB). Frames of models are much smaller.
 const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
@@ -51,6 +52,19 @@ pub fn read_frame<'a, T: Deserialize<'a>>(frame: &'a [u8]) -> serde_json::Result
         Ok(text) => serde_json::from_str(text),
         // The invalid UTF-8 may be in a field that `T` does not have.
         Err(_) => serde_json::from_slice(frame),
+    }
+}
+
+/// Deserialises the JSON of a frame or of a whole response that may contain the arguments of a tool call as an object.
+/// An integer that does not fit into 64 bits becomes a text, as in [`ToolCall::parse_input`].
+///
+/// # Errors
+///
+/// Returns an error if the frame is not JSON, or not a `T`.
+pub fn read_with_arguments<T: DeserializeOwned>(frame: &[u8]) -> serde_json::Result<T> {
+    match std::str::from_utf8(without_mark(frame)) {
+        Ok(text) => serde_json::from_str(&ToolCall::quote_long_integers(text)),
+        Err(_) => read_frame(frame),
     }
 }
 

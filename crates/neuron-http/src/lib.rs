@@ -21,10 +21,11 @@
 //!
 //! | task | types |
 //! |---|---|
-//! | sending a request | [`Endpoint`], [`BaseUrl`], [`write_json`] |
+//! | sending a request | [`Endpoint`], [`BaseUrl`], [`write_json`], [`RequestBody`] |
+//! | limits of a vendor for requests | [`RequestLimits`] |
 //! | reading the response | [`Reply`], [`Body`] |
 //! | ids of other vendors' tool calls in a request | [`CallIds`], [`UniqueTexts`] |
-//! | files in a request | [`inline_data`] |
+//! | files in a request | [`inline_data`], [`is_common_image`] |
 //! | names of tools that a vendor rejects | [`ToolNames`], [`OriginalNames`], [`ascii_name`] |
 //! | schemas of arguments that a vendor rejects | [`tool_schema`], [`without_references`] |
 //! | a streamed response | [`AnswerStream`], [`Decoder`], [`SseDecoder`], [`LineDecoder`] |
@@ -51,7 +52,10 @@ mod data_url;
 mod json_body;
 mod lenient;
 mod references;
+mod request_body;
+mod request_limits;
 mod tool_names;
+mod tool_positions;
 mod tool_schema;
 mod unique_texts;
 
@@ -79,9 +83,9 @@ pub use base_url::BaseUrl;
 pub use body::Body;
 pub use call_ids::CallIds;
 pub use client::HttpClient;
-pub use data_url::inline_data;
+pub use data_url::{inline_data, is_common_image};
 pub use endpoint::Endpoint;
-pub use framing::{Framing, read_frame};
+pub use framing::{Framing, read_frame, read_with_arguments};
 pub use headers::{header, header_value, retry_after};
 pub use http;
 pub use json_body::{Fields, ObjectInput, Shortest, VendorFields, sorted_extra, write_json};
@@ -91,6 +95,8 @@ pub use lines::LineDecoder;
 pub use references::without_references;
 pub use rejection::Rejection;
 pub use reply::Reply;
+pub use request_body::RequestBody;
+pub use request_limits::RequestLimits;
 pub use secret::Secret;
 pub use sse::SseDecoder;
 pub use tool_names::{OriginalNames, RenamedRequest, ToolNames, ascii_name};

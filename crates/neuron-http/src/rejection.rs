@@ -74,8 +74,7 @@ impl Rejection {
     /// an invalid key.
     #[must_use]
     pub fn error_of(&self, error: &VendorError, message: &str) -> ProviderError {
-        let request_id = error.request_id().or_else(|| request_id(&self.headers));
-        let text = describe(&self.status.to_string(), &error.name(), message, request_id);
+        let text = self.text_of(error, message);
         let delay = retry_after(&self.headers).or_else(|| error.named_delay());
         match error.fault(Some(self.status)) {
             // For these classes the status decides.
@@ -84,6 +83,17 @@ impl Rejection {
             }
             Some(fault) => self.finished(fault.error(text.clone()), text, delay),
         }
+    }
+
+    /// Returns the text of [`error`](Self::error), also if the error has no field for it.
+    pub(crate) fn text(&self) -> String {
+        let error = self.vendor_error();
+        self.text_of(&error, error.message())
+    }
+
+    fn text_of(&self, error: &VendorError, message: &str) -> String {
+        let request_id = error.request_id().or_else(|| request_id(&self.headers));
+        describe(&self.status.to_string(), &error.name(), message, request_id)
     }
 
     /// Adds to an error what the response's headers say about a retry. `text` is the text of the error.

@@ -23,6 +23,7 @@ pub struct Reply {
     deadline: Deadline,
     timeouts: Timeouts,
     secret: Secret,
+    /// The original names of tools that have another name in the request. Responses and streams contain the original names.
     names: OriginalNames,
 }
 
@@ -33,15 +34,9 @@ impl Reply {
         deadline: Deadline,
         timeouts: Timeouts,
         secret: Secret,
+        names: OriginalNames,
     ) -> Self {
-        Self { response, uri, deadline, timeouts, secret, names: OriginalNames::default() }
-    }
-
-    /// Sets the original names of tools that have another name in the request. Responses and streams contain the original
-    /// names then.
-    #[must_use]
-    pub fn with_names(self, names: OriginalNames) -> Self {
-        Self { names, ..self }
+        Self { response, uri, deadline, timeouts, secret, names }
     }
 
     /// Returns the headers of the response.

@@ -115,7 +115,7 @@ impl Secret {
     }
 
     /// Redacts the secret in a text, and cuts the text to [`MAX_ERROR_CHARS`] characters.
-    fn show(&self, text: String) -> String {
+    pub(crate) fn show(&self, text: String) -> String {
         // Redacted before the text is cut, as in `excerpt`.
         let mut text = self.redact(text);
         if let Some((end, _)) = text.char_indices().nth(MAX_ERROR_CHARS) {

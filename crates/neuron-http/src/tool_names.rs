@@ -134,11 +134,7 @@ fn rename_tool(
 /// Replaces the names of the tool calls in a message for which `new_name` returns another name.
 fn rename_calls(message: &mut Message, new_name: &impl Fn(&str) -> Option<String>) {
     for block in &mut message.content {
-        let block = match block {
-            ContentBlock::Raw { portable: Some(portable), .. } => portable,
-            block => block,
-        };
-        if let ContentBlock::ToolUse { name, .. } = block
+        if let Some(ContentBlock::ToolUse { name, .. }) = block.portable_mut()
             && let Some(new) = new_name(name)
         {
             *name = new;
@@ -176,7 +172,13 @@ impl RenamedRequest<'_> {
         }
     }
 
-    /// Returns the original names, for the response.
+    /// Returns the request before its tools were renamed.
+    #[must_use]
+    pub fn original(&self) -> RequestRef<'_> {
+        self.request
+    }
+
+    /// Returns the original names, for the [body](crate::RequestBody) of the request.
     #[must_use]
     pub fn into_originals(self) -> OriginalNames {
         OriginalNames(self.changed.map(|changed| changed.originals).unwrap_or_default())
@@ -184,7 +186,7 @@ impl RenamedRequest<'_> {
 }
 
 /// The original names of the tools that have another name in a request. [`Reply`](crate::Reply) restores them in the
-/// response.
+/// response, and [`Endpoint::post`](crate::Endpoint::post) adds them to the error of a rejected request.
 #[derive(Debug, Clone, Default)]
 pub struct OriginalNames(BTreeMap<String, String>);
 
@@ -193,6 +195,19 @@ impl OriginalNames {
     #[must_use]
     pub fn of<'n>(&'n self, sent: &'n str) -> &'n str {
         self.0.get(sent).map_or(sent, String::as_str)
+    }
+
+    /// Adds the original name after each quoted name in a text that a tool has only in the request.
+    pub(crate) fn beside_sent(&self, mut text: String) -> String {
+        for (sent, original) in &self.0 {
+            for quote in ['\'', '"', '`'] {
+                let quoted = format!("{quote}{sent}{quote}");
+                if text.contains(&quoted) {
+                    text = text.replace(&quoted, &format!("{quoted} (`{original}`)"));
+                }
+            }
+        }
+        text
     }
 
     /// Restores the names of the tools that the model called.

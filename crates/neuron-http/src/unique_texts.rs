@@ -42,6 +42,13 @@ impl<'a> UniqueTexts<'a> {
         self.given.insert(text)
     }
 
+    /// Adds the id of a tool call in a response, and returns it with [`give`](Self::give). `generate` returns the id of
+    /// a call that has an empty id, because its server sent none.
+    pub fn give_id(&mut self, id: &str, generate: impl FnOnce() -> String) -> String {
+        let id = if id.is_empty() { generate() } else { id.to_owned() };
+        self.give(id.into()).into_owned()
+    }
+
     /// Adds a text, and returns it. If the set has the text, returns it with the first number from 2 that makes it
     /// unique. The text is truncated if it would be too long with the number.
     pub fn give(&mut self, text: Cow<'a, str>) -> Cow<'a, str> {
@@ -61,9 +68,23 @@ impl<'a> UniqueTexts<'a> {
     }
 }
 
+/// An empty set whose texts have no maximum length.
+impl Default for UniqueTexts<'_> {
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_id_is_generated_and_numbered_like_any_other() {
+        let mut texts = UniqueTexts::default();
+        let given = ["a", "", "a", "", "new"].map(|id| texts.give_id(id, || "new".to_owned()));
+        assert_eq!(given, ["a", "new", "a_2", "new_2", "new_3"]);
+    }
 
     #[test]
     fn repeated_text_gets_the_first_free_number_and_stays_short() {

@@ -5,6 +5,7 @@ mod builder;
 mod callbacks;
 mod clock;
 mod connection;
+mod deep_tools;
 mod events;
 mod handlers;
 pub(crate) mod http;
@@ -20,6 +21,7 @@ pub(crate) mod page_url;
 mod program;
 mod request;
 mod request_error;
+mod server_task;
 mod settings;
 mod stdio;
 mod subscriptions;
@@ -62,7 +64,7 @@ use crate::{
 /// the server.
 ///
 /// If the connection is lost, pending requests fail with [`McpError::Transport`]. The client does not retry these
-/// requests, because the server may have acted on them. The next request opens a new connection.
+/// requests, because the server may have acted on them. Only the requests about a task are repeated. The next request opens a new connection.
 ///
 /// If the server responds that it has forgotten the session (HTTP 404), the client retries the request once over a new
 /// connection. Exceptions are [`subscribe`](Self::subscribe), [`unsubscribe`](Self::unsubscribe) and
@@ -203,6 +205,10 @@ impl McpClient {
 impl McpClient {
     /// Calls a tool. If the tool itself fails, returns `Ok` with [`ToolOutput::is_error`] set.
     ///
+    /// A server of MCP 2026-07-28 may create a task for the call (extension `io.modelcontextprotocol/tasks`). This method
+    /// then waits for the end of the task. If the connection is lost meanwhile, the client reconnects and continues to
+    /// wait.
+    ///
     /// # Errors
     ///
     /// - [`McpError::ToolCall`] if the server refuses the call, for example because the tool is unknown.
@@ -214,7 +220,7 @@ impl McpClient {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the call. Effects that the call already had on the server remain.
+    /// Dropping the future cancels the call and its task. Effects that the call already had on the server remain.
     pub async fn call_tool(
         &self,
         name: &str,
@@ -301,23 +307,22 @@ impl McpClient {
         let mut params = CallToolRequestParams::new(name.to_owned());
         params.arguments = Some(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        match self.request(scope, request).await? {
+        let mut result = self.request(scope, request).await?;
+        if let Some(created) = wire::task::created(&result) {
+            result = self.follow_task(name, scope, &created).await?;
+        }
+        match result {
             ServerResult::CallToolResult(result) => Ok(wire::tool::output_from_sdk(result)),
-            // The SDK parses a result with an invalid member as a custom result.
-            ServerResult::CustomResult(CustomResult(result)) => {
+            // The SDK parses a result with an invalid member as a custom result, and a result without content as an
+            // empty result.
+            result => {
+                let result = serde_json::to_value(result).unwrap_or_default();
                 // A result of another type is no result of the tool, for example a request for input.
                 if result.get("resultType").is_some_and(|kind| kind != "complete") {
                     return Err(unexpected("tools/call"));
                 }
                 wire::tool::output_from_json(&result).ok_or_else(|| unreadable(name, &result))
             }
-            ServerResult::CreateTaskResult(_) => {
-                let text = format!(
-                    "the server created a task for the call of `{name}`, but tasks were not requested"
-                );
-                Err(McpError::ToolCall(text))
-            }
-            other => Err(unreadable(name, &serde_json::to_value(other).unwrap_or_default())),
         }
     }
 }

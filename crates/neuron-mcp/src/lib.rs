@@ -80,7 +80,7 @@
 //! | resources, prompts, completions, subscriptions | [`McpClient`] |
 //! | notifications of a server | [`McpClient::events`] |
 //! | sampling requests of a server | [`ProviderSampling`], or your own [`SamplingHandler`] |
-//! | elicitation requests of a server | [`ElicitationHandler`] |
+//! | elicitation requests of a server, also in tasks | [`ElicitationHandler`] |
 //!
 //! **Servers are not trusted.** A server program gets only [`StdioConfig::env`] and a few harmless environment
 //! variables. The annotations of a server's tools, such as read-only, do not grant permissions by default. The size of
@@ -117,6 +117,7 @@
 //! | progress inside a tool | [`ToolContext::progress_reporter`], or [`McpPeer::report_progress`] |
 //! | progress inside a resource or a prompt | [`McpPeer::report_progress`] |
 //! | change notifications to clients | [`McpServer::notifier`] |
+//! | long calls, and durable runs with approvals, as tasks | [`McpServer::with_tasks`] |
 //!
 //! If a tool fails, the client receives a result with the error text, so that the model can react. Errors that the
 //! protocol defines, such as an unknown tool, are JSON-RPC errors.
@@ -149,6 +150,8 @@
 //! - **Without a span:** the handshake at the client, listening streams, notifications, requests that the SDK rejects
 //!   before this crate receives them, and requests without a connection. Server requests that are part of a result
 //!   (2026-07-28) belong to the span of the client's request.
+//! - **Tasks:** the span of a call that becomes a task ends when the task is created. Each request about the task has a
+//!   span of its own.
 //! - **Unknown attributes:** the transport of [`connect_io`](McpClientBuilder::connect_io) and [`McpServer::serve_io`].
 //!   If another HTTP server hosts the service, the client's address is known only if that server adds a
 //!   [`SocketAddr`](std::net::SocketAddr) to the extensions of each request.
@@ -264,6 +267,6 @@ pub use sampling::{ModelPreferences, SamplingHandler, SamplingRequest, SamplingR
 pub use server::{
     HttpIdentity, HttpRefusal, HttpRequestHead, HttpServerConfig, InputAnswer, InputAnswers,
     InputRequest, McpHttpBody, McpHttpServer, McpHttpService, McpNotifier, McpPeer, McpPromptSet,
-    McpPrompts, McpResourceSet, McpResources, McpServer, PromptRequest, ProtectedResource,
-    ResourceRequest, TokenClaims, TokenVerifier,
+    McpPrompts, McpResourceSet, McpResources, McpServer, McpTask, McpTaskState, McpTasks,
+    PromptRequest, ProtectedResource, ResourceRequest, TaskSource, TokenClaims, TokenVerifier,
 };

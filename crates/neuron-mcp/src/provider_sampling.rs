@@ -1,15 +1,14 @@
 //! [`ProviderSampling`], which answers the sampling requests of servers with a model of the client.
 
 mod policy;
-mod tool_names;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use neuron_types::{CompletionRequest, McpError, Provider, ProviderError};
+use neuron_types::{CompletionRequest, McpError, Provider, ProviderError, ToolDefinition};
 
 pub use self::policy::{AllowAll, SamplingDecision, SamplingPolicy, SamplingRefused};
-use self::tool_names::ToolNames;
+use crate::bridge::cleaned_schema;
 use crate::{SamplingHandler, SamplingRequest, SamplingResponse};
 
 /// Default maximum number of tokens of one response.
@@ -149,21 +148,25 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         known.map_or_else(|| self.model.clone(), |(_, model)| model.clone())
     }
 
-    /// Converts a sampling request of a server into a request to the provider. `names` maps the server's tool names to
-    /// names that the provider accepts.
-    fn completion(&self, request: SamplingRequest, names: &ToolNames) -> CompletionRequest {
+    /// Converts a sampling request of a server into a request to the provider. The provider replaces tool names that its
+    /// vendor rejects.
+    fn completion(&self, request: SamplingRequest) -> CompletionRequest {
+        let shown = |tool: ToolDefinition| {
+            let input_schema = cleaned_schema(&tool.input_schema);
+            ToolDefinition { input_schema, ..tool }
+        };
         // A server that sends no number (zero) gets the maximum.
         let wanted = if request.max_tokens == 0 { u32::MAX } else { request.max_tokens };
         let tokens = wanted.min(self.max_tokens);
         CompletionRequest {
             model: self.model(&request),
-            messages: names.in_messages(request.messages),
+            messages: request.messages,
             system: request.system_prompt.filter(|prompt| !prompt.is_empty()).map(Into::into),
-            tools: names.in_definitions(request.tools),
+            tools: request.tools.into_iter().map(shown).collect(),
             max_tokens: Some(usize::try_from(tokens).unwrap_or(usize::MAX)),
             temperature: request.temperature,
             stop_sequences: request.stop_sequences,
-            tool_choice: request.tool_choice.map(|choice| names.in_choice(choice)),
+            tool_choice: request.tool_choice,
             ..CompletionRequest::default()
         }
     }
@@ -193,11 +196,10 @@ impl<P: Provider, S: SamplingPolicy> SamplingHandler for ProviderSampling<P, S> 
     async fn sample(&self, request: SamplingRequest) -> Result<SamplingResponse, McpError> {
         let request = decided(self.policy.review_request(request).await)?;
         self.count()?;
-        let names = ToolNames::of(&request.tools);
-        let completion = self.completion(request.clone(), &names);
+        let completion = self.completion(request.clone());
         let answer = self.provider.complete_ref(completion.view()).await.map_err(failed)?;
         let response = SamplingResponse {
-            message: names.of_server_in(answer.message),
+            message: answer.message,
             model: match answer.model {
                 model if model.is_empty() => completion.model,
                 model => model,

@@ -17,5 +17,6 @@ pub(crate) mod resource;
 pub(crate) mod root;
 pub(crate) mod sampling;
 pub(crate) mod span;
+pub(crate) mod task;
 pub(crate) mod tool;
 pub(crate) mod trace;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuron_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use neuron_http::{
-    AnswerStream, Endpoint, HttpClient, OriginalNames, Rejection, Reply, Secret, header_value,
+    AnswerStream, Endpoint, HttpClient, Rejection, Reply, RequestBody, Secret, header_value,
 };
 use neuron_types::{
     CacheControl, CompletionResponse, ForcedCalls, Provider, ProviderError, ProviderInfo,
@@ -216,15 +216,14 @@ impl Anthropic {
             cache: self.cache.as_ref(),
         };
         let renamed = NAMES.rename(request);
-        let body = request::write_renamed(renamed.request(), settings, stream)?;
-        Ok((self.headers(request)?, body, renamed.into_originals()))
+        let body = request::write_renamed(&renamed, settings, stream)?;
+        Ok((self.headers(request)?, RequestBody::new(body, renamed.into_originals())))
     }
 
     /// Sends a request and returns the reply. A status that is not a success becomes an error.
     async fn post(&self, written: Written) -> Result<Reply, ProviderError> {
-        let (headers, body, names) = written?;
-        let reply = self.endpoint.post("v1/messages", headers, body, Rejection::error).await?;
-        Ok(reply.with_names(names))
+        let (headers, body) = written?;
+        self.endpoint.post("v1/messages", headers, body, Rejection::error).await
     }
 
     /// Sends a request and parses the whole response.
@@ -270,8 +269,8 @@ impl Anthropic {
     }
 }
 
-/// Headers and body of a request and the original names of its tools, or the error of a request that cannot be sent.
-type Written = Result<(HeaderMap, Vec<u8>, OriginalNames), ProviderError>;
+/// Headers and body of a request, or the error of a request that cannot be sent.
+type Written = Result<(HeaderMap, RequestBody), ProviderError>;
 
 // The requests are written outside of the futures, so that the futures are smaller.
 impl Provider for Anthropic {

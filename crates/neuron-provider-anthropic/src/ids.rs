@@ -7,9 +7,8 @@
 //! [`ResponseIds`] replaces such ids in responses.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
-use neuron_http::CallIds;
+use neuron_http::{CallIds, UniqueTexts};
 use neuron_types::Message;
 use serde_json::{Map, Value};
 
@@ -25,35 +24,25 @@ pub(crate) fn ids(messages: &[Message]) -> CallIds<'_> {
 /// The ids of all tool calls of one response. Ensures that all ids differ.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseIds {
-    given: HashSet<String>,
+    given: UniqueTexts<'static>,
 }
 
 impl ResponseIds {
     /// Replaces the id of a tool call if the id is empty, or if an earlier call of the response has the same id. Does
     /// not change any other block.
     ///
-    /// The new id depends on `message_id` and the number of earlier calls. A response therefore has the same ids
-    /// whether it is streamed or not.
+    /// The new id depends only on `message_id` and the earlier calls. A response therefore has the same ids whether it
+    /// is streamed or not.
     pub(crate) fn complete(&mut self, block: &mut Map<String, Value>, message_id: &str) {
         let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
         if text("type") != "tool_use" {
             return;
         }
-        let id = text("id").to_owned();
-        if !id.is_empty() && self.given.insert(id.clone()) {
-            return;
-        }
-        let (base, mut number) = match id.as_str() {
-            "" if message_id.is_empty() => ("toolu".to_owned(), self.given.len()),
-            "" => (format!("toolu_{}", allowed(message_id)), self.given.len()),
-            _ => (id, 2),
-        };
-        let mut made = format!("{base}_{number}");
-        while !self.given.insert(made.clone()) {
-            number += 1;
-            made = format!("{base}_{number}");
-        }
-        block.insert("id".to_owned(), Value::String(made));
+        let id = self.given.give_id(text("id"), || match message_id {
+            "" => "toolu".to_owned(),
+            message_id => format!("toolu_{}", allowed(message_id)),
+        });
+        block.insert("id".to_owned(), Value::String(id));
     }
 }
 

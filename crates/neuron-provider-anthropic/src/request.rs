@@ -6,7 +6,10 @@
 
 mod tools;
 
-use neuron_http::{CallIds, Fields, ObjectInput, Shortest, ToolNames, ascii_name, write_json};
+use neuron_http::{
+    CallIds, Fields, ObjectInput, RenamedRequest, RequestLimits, Shortest, ToolNames, ascii_name,
+    is_common_image, write_json,
+};
 use neuron_types::{
     CacheControl, CacheTtl, ContentBlock, ContentItem, ContextEdit, Message, ModelContent,
     ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig,
@@ -37,6 +40,13 @@ pub(crate) const SUMMARIZE: &str = "summarize";
 /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use>
 pub(crate) const NAMES: ToolNames = ToolNames::new(|name| ascii_name(name, 128), 128);
 
+/// What the API rejects: stop sequences of white space, and images of other types than JPEG, PNG, GIF and WebP. It has
+/// no maximum number of stop sequences.
+///
+/// <https://platform.claude.com/docs/en/build-with-claude/vision>
+const LIMITS: RequestLimits =
+    RequestLimits::new("Anthropic").without_blank_stop_sequences().only_common_images();
+
 /// The settings of the client that affect requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Settings<'a> {
@@ -57,15 +67,17 @@ pub(crate) fn write(
     settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
-    write_renamed(NAMES.rename(request).request(), settings, stream)
+    write_renamed(&NAMES.rename(request), settings, stream)
 }
 
 /// Serialises a request whose names of tools the API accepts, as [`write`] does.
 pub(crate) fn write_renamed(
-    request: RequestRef<'_>,
+    renamed: &RenamedRequest<'_>,
     settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
+    LIMITS.check(renamed.original())?;
+    let request = renamed.request();
     if let Some(ResponseFormat::JsonObject) = request.response_format {
         return Err(ProviderError::InvalidRequest(
             "Anthropic has no free JSON mode: use ResponseFormat::JsonSchema".into(),
@@ -516,7 +528,9 @@ impl Items<'_> {
             ModelContent::Image { media_type, data } => {
                 Block::Image { source: Source::Base64 { media_type, data } }
             }
-            ModelContent::ImageUrl { url } => Block::Image { source: image_at(url) },
+            ModelContent::ImageUrl { url } if is_common_image(url) => {
+                Block::Image { source: image_at(url) }
+            }
             ModelContent::Pdf { data } => Block::Document { source: pdf(data) },
             _ => Block::ItemText { text: ItemText(item) },
         });

@@ -1,6 +1,6 @@
 //! Parsing of responses that are not streamed. Also converts the blocks of streamed responses.
 
-use neuron_http::{Secret, newer_count, or_default, read_frame};
+use neuron_http::{Secret, newer_count, or_default, read_with_arguments};
 use neuron_types::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
     TokenUsage, ToolCall, UsageIteration,
@@ -19,7 +19,7 @@ use crate::{error, fallback};
 /// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a message.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     // Some proxies send errors with a successful status.
-    let mut wire: WireMessage<Vec<Value>, String> = read_frame(body).map_err(|error| {
+    let mut wire: WireMessage<Vec<Value>, String> = read_with_arguments(body).map_err(|error| {
         if let Some(error) = error::find_in(body) {
             return error;
         }

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use memchr::memmem;
-use neuron_http::{Decoder, Secret, SseDecoder, complete, or_default, read_frame};
+use neuron_http::{
+    Decoder, Secret, SseDecoder, complete, or_default, read_frame, read_with_arguments,
+};
 use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -199,7 +201,7 @@ impl Decoder for MessageDecoder {
         {
             return Ok(false);
         }
-        let event: WireEvent = match read_frame(data) {
+        let event: WireEvent = match read_with_arguments(data) {
             Ok(event) => event,
             // An event of an unknown type may use the names of known fields for values of other types.
             Err(_) if is_unknown(data) => return Ok(false),

@@ -6,7 +6,9 @@ use std::time::Duration;
 #[cfg(all(feature = "sigv4", not(target_family = "wasm")))]
 use aws_credential_types::provider::ProvideCredentials;
 use neuron_http::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use neuron_http::{AnswerStream, Endpoint, HttpClient, KeySource, Reply, Secret, header};
+use neuron_http::{
+    AnswerStream, Endpoint, HttpClient, KeySource, Reply, RequestBody, Secret, header,
+};
 use neuron_types::{
     CompletionResponse, ForcedCalls, Provider, ProviderError, ProviderInfo, RequestRef,
     StreamHandle, WasmBoxedFuture,
@@ -319,14 +321,15 @@ impl Bedrock {
     ) -> Result<(Reply, Origin), ProviderError> {
         let model = self.asked(request);
         let renamed = NAMES.rename(request);
-        let body = request::write_renamed(renamed.request(), model, self.settings())?;
+        let body = request::write_renamed(&renamed, model, self.settings())?;
         let names = renamed.into_originals();
         let path = model::path(model.id, method)?;
         let headers = self.headers(&path, &body).await?;
+        let body = RequestBody::new(body, names);
         let reply = self.endpoint.post(&path, headers, body, error::from_rejection).await?;
         let mut origin = Origin::new(model);
         origin.request_id = header(reply.headers(), REQUEST_ID).unwrap_or_default().to_owned();
-        Ok((reply.with_names(names), origin))
+        Ok((reply, origin))
     }
 
     /// Sends a request and parses the whole response.

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 pub(crate) use neuron_http::inline_data as inline;
-use neuron_types::{DocumentSource, ImageSource, ProviderError};
+use neuron_types::{DocumentSource, ImageSource, ProviderError, image_type};
 use serde::Serialize;
 
 use crate::block::Block;
@@ -29,20 +29,10 @@ impl<'a> Image<'a> {
     /// Creates an image from a type such as `image/png` and the content in base64. Returns `None` for a type that the
     /// API rejects.
     pub(crate) fn new(media_type: &str, data: &'a str) -> Option<Self> {
-        let kind = media_type.split(';').next().unwrap_or_default().trim();
-        let (_, format) = FORMATS.iter().find(|(known, _)| known.eq_ignore_ascii_case(kind))?;
+        let (_, format) = image_type(media_type)?.split_once('/')?;
         Some(Self { format, source: Source::Bytes(data) })
     }
 }
-
-/// Types of images with their names in the API. `image/jpg` is not a registered type, but programs often use it.
-const FORMATS: [(&str, &str); 5] = [
-    ("image/png", "png"),
-    ("image/jpeg", "jpeg"),
-    ("image/jpg", "jpeg"),
-    ("image/gif", "gif"),
-    ("image/webp", "webp"),
-];
 
 /// A document.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use neuron_http::{Shortest, write_json};
+use neuron_http::{RenamedRequest, RequestLimits, Shortest, write_json};
 use neuron_types::{
     CacheControl, ContentBlock, Message, ProviderError, RequestRef, ResponseFormat, SystemPrompt,
     ThinkingConfig,
@@ -79,16 +79,18 @@ pub(crate) fn write(
     model: Model<'_>,
     settings: Settings<'_>,
 ) -> Result<Vec<u8>, ProviderError> {
-    write_renamed(NAMES.rename(request).request(), model, settings)
+    write_renamed(&NAMES.rename(request), model, settings)
 }
 
 /// Serialises a request whose names of tools the API accepts, as [`write`] does.
 pub(crate) fn write_renamed(
-    request: RequestRef<'_>,
+    renamed: &RenamedRequest<'_>,
     model: Model<'_>,
     settings: Settings<'_>,
 ) -> Result<Vec<u8>, ProviderError> {
+    let request = renamed.request();
     check(request, model)?;
+    limits(model).check(renamed.original())?;
     let (extra, more_tools) = split_tools(request.extra);
     let (leading, messages) = match model.is_prompt() {
         // The system prompt is a part of the prompt.
@@ -130,6 +132,17 @@ pub(crate) fn write_renamed(
         fields.rest_but("messages")?;
         fields.entry("messages", &conversation.turns)
     })
+}
+
+/// Returns the limits of the API and of the model. Only Claude rejects stop sequences of white space.
+///
+/// <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InferenceConfiguration.html>
+fn limits(model: Model<'_>) -> RequestLimits {
+    let limits = RequestLimits::new("Bedrock").max_stop_sequences(2500);
+    match model.family {
+        Family::Claude => limits.without_blank_stop_sequences(),
+        _ => limits,
+    }
 }
 
 /// Returns an error if the API cannot express the request.

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html#API_runtime_Converse_ResponseSyntax>
 
-use neuron_http::{Secret, or_default, read_frame};
+use neuron_http::{Secret, or_default, read_with_arguments};
 use neuron_types::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
 };
@@ -34,7 +34,8 @@ pub(crate) fn read(
             )
         })
     };
-    let wire: WireResponse = read_frame(body).map_err(|error| unreadable(&error.to_string()))?;
+    let wire: WireResponse =
+        read_with_arguments(body).map_err(|error| unreadable(&error.to_string()))?;
     if wire.end.stop_reason.is_none() {
         return Err(unreadable("it is incomplete, because it has no stopReason"));
     }

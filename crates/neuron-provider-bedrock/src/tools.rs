@@ -125,11 +125,6 @@ fn choice(
         Some(ToolChoice::Required) => None,
         Some(ToolChoice::Specific { name }) => Some(name),
     };
-    if !has_tools {
-        return Err(ProviderError::InvalidRequest(
-            "a forced tool call needs tools: add them, or use ToolChoice::Auto".into(),
-        ));
-    }
     let is_supported = match model.family {
         Family::Mistral => forced.is_none(),
         // The server decides, because the id does not tell the family.

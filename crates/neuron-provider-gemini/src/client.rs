@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use neuron_http::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use neuron_http::{AnswerStream, Endpoint, HttpClient, KeySource, Reply, Secret, header_value};
+use neuron_http::{
+    AnswerStream, Endpoint, HttpClient, KeySource, Reply, RequestBody, Secret, header_value,
+};
 use neuron_types::{
     CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
     Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle, WasmBoxedFuture,
@@ -209,7 +211,12 @@ impl Gemini {
     }
 
     /// Posts `body` to a method of a model, and returns the reply. A status that is not a success becomes an error.
-    async fn post(&self, model: &str, method: &str, body: Vec<u8>) -> Result<Reply, ProviderError> {
+    async fn post(
+        &self,
+        model: &str,
+        method: &str,
+        body: impl Into<RequestBody>,
+    ) -> Result<Reply, ProviderError> {
         let path = format!("{}/{}", self.api_version, self.platform.path(model, method)?);
         self.endpoint.post(&path, self.headers()?, body, error::from_rejection).await
     }
@@ -221,9 +228,8 @@ impl Gemini {
     ) -> Result<Reply, ProviderError> {
         let model = request.model_or(&self.model);
         let renamed = NAMES.rename(request);
-        let body = request::write_renamed(renamed.request(), model, self.platform.name())?;
-        let names = renamed.into_originals();
-        Ok(self.post(model, method, body).await?.with_names(names))
+        let body = request::write_renamed(&renamed, model, self.platform.name())?;
+        self.post(model, method, RequestBody::new(body, renamed.into_originals())).await
     }
 
     /// Returns the server that will respond to a request.

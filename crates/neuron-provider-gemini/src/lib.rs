@@ -112,7 +112,7 @@
 //! | `thinking.rs` | settings of thinking in a request |
 //! | `tools.rs`, `names.rs`, `schema.rs` | tools in a request, their names and schemas |
 //! | `response.rs` | responses |
-//! | `parts.rs` | parts of responses |
+//! | `parts.rs`, `partial_call.rs` | parts of responses |
 //! | `metadata.rs`, `usage.rs` | metadata and token counts of responses |
 //! | `stream.rs` | streams |
 //! | `embed.rs` | embeddings, with the methods of Vertex AI in `embed/vertex.rs` |
@@ -133,6 +133,7 @@ mod media;
 mod metadata;
 mod model;
 mod names;
+mod partial_call;
 mod parts;
 mod request;
 mod response;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::model::base_name;
+use crate::partial_call::PartialCall;
 
 /// Name of the field that the crate adds to a signed part. It contains the name of the model that was asked. The
 /// field is never sent. The API rejects a signature of another model, and a signature does not show its model.
@@ -35,19 +36,22 @@ pub(crate) struct Parts {
     blocks: Vec<ContentBlock>,
     /// Ids of all calls in `blocks`.
     ids: UniqueTexts<'static>,
+    /// The call whose fragments are still arriving.
+    open: Option<PartialCall>,
 }
 
 impl Parts {
     pub(crate) fn new(origin: Origin) -> Self {
-        Self { origin, blocks: Vec::new(), ids: UniqueTexts::new(usize::MAX) }
+        Self { origin, blocks: Vec::new(), ids: UniqueTexts::default(), open: None }
     }
 
     /// Adds a part, and returns the block with its content. A text continues the text before it, unless a part is
-    /// signed. Returns `None` for a part without content.
+    /// signed. Returns `None` for a part without content, and for a fragment of a function call. The last fragment adds
+    /// the whole call.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::StreamError`] if the part is a fragment of a function call.
+    /// [`ProviderError::StreamError`] if a fragment of a function call is malformed.
     pub(crate) fn add(&mut self, part: Value) -> Result<Option<ContentBlock>, ProviderError> {
         let Some(block) = self.read(part)? else {
             return Ok(None);
@@ -64,8 +68,17 @@ impl Parts {
         Ok(Some(block))
     }
 
-    /// Returns the blocks of the complete response.
-    pub(crate) fn into_blocks(self) -> Vec<ContentBlock> {
+    /// Returns `true` if the last fragment of a function call has not arrived.
+    pub(crate) fn is_in_call(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Returns the blocks of the complete response. A call without its last fragment becomes a raw block that is no
+    /// call, so that it does not run.
+    pub(crate) fn into_blocks(mut self) -> Vec<ContentBlock> {
+        if let Some(call) = self.open.take() {
+            self.blocks.push(self.raw(call.into_part(), None));
+        }
         self.blocks
     }
 
@@ -73,7 +86,7 @@ impl Parts {
     /// that they do not run.
     pub(crate) fn into_blocks_without_calls(self) -> Vec<ContentBlock> {
         let vendor = self.origin.vendor;
-        let blocks = self.blocks.into_iter().map(|block| match block {
+        let blocks = self.into_blocks().into_iter().map(|block| match block {
             ContentBlock::ToolUse { name, input, .. } => {
                 raw(vendor, json!({"functionCall": {"name": name, "args": input}}), None)
             }
@@ -98,7 +111,7 @@ impl Parts {
         };
         fields.retain(|key, value| !is_default(key, value));
         if fields.contains_key("functionCall") {
-            return self.read_call(part).map(Some);
+            return self.read_call(part);
         }
         let is_thought = fields.get("thought").is_some_and(|thought| thought == true);
         let text = fields.get("text").and_then(Value::as_str).map(str::to_owned);
@@ -119,24 +132,41 @@ impl Parts {
         })
     }
 
+    /// Parses a part with a function call, or with a fragment of it. Returns `None` for a fragment that is not the
+    /// last.
+    fn read_call(&mut self, mut part: Value) -> Result<Option<ContentBlock>, ProviderError> {
+        let Some(call) = part.get_mut("functionCall").and_then(Value::as_object_mut) else {
+            return Ok(Some(self.raw(part, None)));
+        };
+        if self.open.is_none() && !PartialCall::is_fragment(call) {
+            // The last part of a call may be followed by an empty part.
+            let is_empty =
+                call.is_empty() && part.as_object().is_some_and(|fields| fields.len() == 1);
+            return Ok((!is_empty).then(|| self.read_whole_call(part)));
+        }
+        let call = std::mem::take(call);
+        let mut fields = part.as_object_mut().map(std::mem::take).unwrap_or_default();
+        fields.remove("functionCall");
+        let mut open = self.open.take().unwrap_or_default();
+        Ok(match open.extend(fields, call)? {
+            true => Some(self.read_whole_call(open.into_part())),
+            false => {
+                self.open = Some(open);
+                None
+            }
+        })
+    }
+
     /// Parses a part with a function call. A call with an id or a signature becomes a raw block. A call without a name
     /// becomes a raw block that is no call.
-    fn read_call(&mut self, mut part: Value) -> Result<ContentBlock, ProviderError> {
+    fn read_whole_call(&mut self, mut part: Value) -> ContentBlock {
         let call = part.get_mut("functionCall").and_then(Value::as_object_mut);
         let Some(call) = call else {
-            return Ok(self.raw(part, None));
+            return self.raw(part, None);
         };
-        if call.contains_key("partialArgs") || call.get("willContinue") == Some(&Value::Bool(true))
-        {
-            return Err(ProviderError::StreamError(
-                "the server streams the arguments of a call in fragments, which neuron does not read: do not set \
-                 streamFunctionCallArguments"
-                    .into(),
-            ));
-        }
         let Some(name) = call.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())
         else {
-            return Ok(self.raw(part, None));
+            return self.raw(part, None);
         };
         let name = name.to_owned();
         let input = arguments(call);
@@ -145,7 +175,7 @@ impl Parts {
         let id = self.unique_id(&server_id);
         let call = ContentBlock::ToolUse { id, name, input };
         let is_plain = is_plain && part.as_object().is_some_and(|fields| fields.len() == 1);
-        Ok(if is_plain { call } else { self.raw(part, Some(call)) })
+        if is_plain { call } else { self.raw(part, Some(call)) }
     }
 
     /// Returns a part in its own JSON. A signed part names its model.
@@ -162,11 +192,7 @@ impl Parts {
     /// Returns an id that no earlier call of the response has. This is the server's id, with a number appended if an
     /// earlier call has that id. A UUID replaces a missing id.
     fn unique_id(&mut self, server_id: &str) -> String {
-        let id = match server_id {
-            "" => format!("call_{}", Uuid::new_v4().simple()),
-            id => id.to_owned(),
-        };
-        self.ids.give(id.into()).into_owned()
+        self.ids.give_id(server_id, || format!("call_{}", Uuid::new_v4().simple()))
     }
 }
 
@@ -387,13 +413,44 @@ mod tests {
     }
 
     #[test]
-    fn fragment_of_arguments_is_an_error() {
-        for part in [
-            json!({"functionCall": {"name": "f", "willContinue": true}}),
-            json!({"functionCall": {"partialArgs": []}}),
-        ] {
-            let error = Parts::new(Origin::new(V, "")).add(part).unwrap_err();
-            assert_eq!(error.kind(), "StreamError");
+    fn fragments_become_one_call() {
+        let name = json!({"functionCall": {"name": "f", "id": "x", "willContinue": true}, "thoughtSignature": "s"});
+        let fragment = |fields: Value| json!({"functionCall": {"partialArgs": [fields], "willContinue": true}});
+        let city = |text: &str, will_continue: bool| {
+            fragment(
+                json!({"jsonPath": "$.city", "stringValue": text, "willContinue": will_continue}),
+            )
+        };
+        let end = json!({"functionCall": {}});
+        let whole = json!({"functionCall": {"name": "f", "id": "x", "args": {"city": "Boston"}}, "thoughtSignature": "s"});
+        let expected = raw(V, whole, Some(call("x", json!({"city": "Boston"}))));
+        let mut second = city("Rome", false);
+        second["functionCall"]["name"] = "g".into();
+        second["functionCall"]["id"] = "y".into();
+        second["functionCall"]["willContinue"] = false.into();
+        let blocks = blocks(&[
+            name,
+            city("Bos", true),
+            json!({"text": "a"}),
+            city("ton", false),
+            end.clone(),
+            second,
+            end,
+        ]);
+        assert_eq!(&blocks[..2], [text("a"), expected]);
+        let calls: Vec<_> = blocks.iter().filter_map(ContentBlock::as_tool_use).collect();
+        assert_eq!((calls[1].id, calls[1].name), ("y", "g"));
+        assert_eq!((calls[1].input, blocks.len()), (&json!({"city": "Rome"}), 3));
+    }
+
+    #[test]
+    fn fragments_in_a_wrong_order_are_an_error() {
+        let name = json!({"functionCall": {"name": "f", "willContinue": true}});
+        let nameless = json!({"functionCall": {"partialArgs": []}});
+        for parts in [vec![name.clone(), name.clone()], vec![nameless]] {
+            let mut read = Parts::new(Origin::new(V, ""));
+            let results: Vec<_> = parts.into_iter().map(|part| read.add(part)).collect();
+            assert_eq!(results.last().unwrap().as_ref().unwrap_err().kind(), "StreamError");
         }
     }
 }

@@ -6,7 +6,7 @@
 //! begins with the bytes of the previous turn's body, unless the conversation was compacted between them. Prompt caches
 //! need this. The name of the model is a part of the URL.
 
-use neuron_http::{Shortest, write_json};
+use neuron_http::{RenamedRequest, RequestLimits, Shortest, write_json};
 use neuron_types::{
     ContentBlock, Message, ProviderError, RequestRef, ResponseFormat, SystemPrompt,
 };
@@ -31,6 +31,11 @@ const MAX_WHOLE_OUTPUT_TOKENS: u64 = 32_768;
 /// First generation of models with long decode. Their maximum of output tokens is the maximum of all requests that
 /// continue each other, and may be larger than the maximum of one request.
 const LONG_DECODE: u32 = 4;
+
+/// The maximum number of stop sequences. The types of images depend on the platform, see [`crate::media`].
+///
+/// <https://ai.google.dev/api/generate-content#generationconfig>
+const LIMITS: RequestLimits = RequestLimits::new("Gemini").max_stop_sequences(5);
 
 /// Returns the `maxOutputTokens` of a request. Models without long decode reject more than the maximum of one request,
 /// so it replaces a larger number, unless the request continues an earlier response.
@@ -67,15 +72,17 @@ pub(crate) fn write(
     model: &str,
     vendor: &'static str,
 ) -> Result<Vec<u8>, ProviderError> {
-    write_renamed(NAMES.rename(request).request(), model, vendor)
+    write_renamed(&NAMES.rename(request), model, vendor)
 }
 
 /// Serialises a request whose names of tools the API accepts, as [`write`] does.
 pub(crate) fn write_renamed(
-    request: RequestRef<'_>,
+    renamed: &RenamedRequest<'_>,
     model: &str,
     vendor: &'static str,
 ) -> Result<Vec<u8>, ProviderError> {
+    LIMITS.check(renamed.original())?;
+    let request = renamed.request();
     if request.context_management.is_some_and(|management| !management.edits.is_empty()) {
         return Err(ProviderError::InvalidRequest(
             "Gemini does not edit conversations: use a ContextStrategy, which runs on the client"

@@ -2,7 +2,7 @@
 //!
 //! <https://ai.google.dev/api/generate-content#GenerateContentResponse>
 
-use neuron_http::{Secret, or_default, read_frame};
+use neuron_http::{Secret, or_default, read_with_arguments};
 use neuron_types::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
 };
@@ -76,7 +76,7 @@ impl WireChunk {
         place: &str,
         unreadable: impl FnOnce(&str) -> ProviderError,
     ) -> Result<Self, ProviderError> {
-        match read_frame(data) {
+        match read_with_arguments(data) {
             Ok(Self { error: Some(error), .. }) => {
                 Err(error::within(place, &json!({ "error": error })))
             }
@@ -135,7 +135,7 @@ impl PartialResponse {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::StreamError`] if the chunk has a fragment of a function call.
+    /// [`ProviderError::StreamError`] if the chunk has a malformed fragment of a function call.
     pub(crate) fn take(
         &mut self,
         chunk: WireChunk,
@@ -173,11 +173,14 @@ impl PartialResponse {
     }
 
     /// Returns `true` if the reason why the response ended has arrived. The API documents that the model has not
-    /// stopped as long as a candidate has no finish reason.
+    /// stopped as long as a candidate has no finish reason. A model that stops within a call is not complete, unless it
+    /// stopped because of a limit or a refusal.
     ///
     /// <https://ai.google.dev/api/generate-content#candidate>
     pub(crate) fn has_ended(&self) -> bool {
-        self.candidate.finish_reason().is_some() || self.is_blocked()
+        let reason = self.candidate.finish_reason();
+        reason.is_some_and(|reason| reason != "STOP" || !self.parts.is_in_call())
+            || self.is_blocked()
     }
 
     /// Returns `true` if the calls of the response must not run, because the model wrote a call that the API could not

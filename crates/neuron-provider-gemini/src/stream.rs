@@ -108,8 +108,10 @@ pub(crate) fn read(
         }
         Ok(())
     };
-    framing.feed(bytes, &mut on_frame)?;
-    framing.finish(&mut on_frame)?;
+    let read = framing.feed(bytes, &mut on_frame).and_then(|()| framing.finish(&mut on_frame));
+    if !has_ended {
+        read?;
+    }
     if is_stream && !has_ended {
         decoder.end(&mut events)?;
     }
@@ -133,7 +135,7 @@ fn is_of_call(event: &StreamEvent) -> bool {
     )
 }
 
-/// Returns the events of a part. A call is never split into several parts, so all of its events come at once.
+/// Returns the events of a block. All events of a call come at once, when its last part has arrived.
 fn events(block: ContentBlock) -> Vec<StreamEvent> {
     let block = match block {
         ContentBlock::Raw { portable: Some(block), .. } => *block,

@@ -6,7 +6,7 @@
 //! begins with the bytes of the previous turn's body, unless the conversation was compacted between them. Prompt caches
 //! need this.
 
-use neuron_http::{Shortest, write_json};
+use neuron_http::{RequestLimits, Shortest, write_json};
 use neuron_types::{
     ContentBlock, DocumentSource, ProviderError, ReasoningEffort, RequestRef, ResponseFormat,
     ThinkingConfig, ToolChoice,
@@ -104,6 +104,7 @@ fn check(request: RequestRef<'_>) -> Result<(), ProviderError> {
         }
         _ => {}
     }
+    RequestLimits::new("Ollama").check(request)?;
     if request.context_management.is_some_and(|management| !management.edits.is_empty()) {
         return Err(invalid(
             "Ollama does not edit conversations: use a ContextStrategy, which runs on the client",

@@ -1,8 +1,6 @@
 //! Parsing of responses that are not streamed. Also collects the lines of streamed responses.
 
-use std::collections::HashSet;
-
-use neuron_http::{ObjectInput, Secret, read_frame};
+use neuron_http::{ObjectInput, Secret, UniqueTexts, read_with_arguments};
 use neuron_types::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
     TokenUsage, ToolCall,
@@ -28,7 +26,8 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
             format!("the body is not a chat response ({why}); it begins with: {shown}").into(),
         )
     };
-    let mut line: WireLine = read_frame(body).map_err(|error| unreadable(&error.to_string()))?;
+    let mut line: WireLine =
+        read_with_arguments(body).map_err(|error| unreadable(&error.to_string()))?;
     if let Some(error) = line.error.as_ref().filter(|error| !error.is_null()) {
         return Err(error::from_answer(error));
     }
@@ -104,7 +103,7 @@ pub(crate) struct PartialResponse {
     pub(crate) text: String,
     calls: Vec<ContentBlock>,
     /// Ids of all calls in `calls`.
-    ids: HashSet<String>,
+    ids: UniqueTexts<'static>,
     /// Fields of the message that this crate does not know.
     more: Map<String, Value>,
     logprobs: Vec<Value>,
@@ -219,11 +218,13 @@ fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
 ///
 /// A call with unknown fields becomes a raw block with the final id and arguments. An entry without a name becomes a
 /// raw block that is not a call.
-fn parse_call(mut json: Value, ids: &mut HashSet<String>) -> ContentBlock {
+fn parse_call(mut json: Value, ids: &mut UniqueTexts<'static>) -> ContentBlock {
     let Some((name, input, is_kept)) = parts_of_call(&json) else {
         return raw(json, None);
     };
-    let id = unique_id(json.get("id").and_then(Value::as_str), ids);
+    // Older servers send no ids.
+    let server_id = json.get("id").and_then(Value::as_str).unwrap_or_default();
+    let id = ids.give_id(server_id, || format!("call_{}", Uuid::new_v4().simple()));
     if is_kept {
         // The tool result refers to the final id. Ollama rejects arguments that are not an object.
         if let Some(function) = json.get_mut("function").and_then(Value::as_object_mut)
@@ -258,22 +259,6 @@ fn parts_of_call(json: &Value) -> Option<(String, Value, bool)> {
         // OpenAI's format has the index here.
         || says_more(fields, &["id", "type", "index", "function"]);
     Some((name.to_owned(), input, is_kept))
-}
-
-/// Returns an id that no earlier call of the response has, and adds it to `ids`. This is the server's id, with a number
-/// appended if an earlier call has that id. A UUID replaces a missing or empty id.
-fn unique_id(id: Option<&str>, ids: &mut HashSet<String>) -> String {
-    let given = match id {
-        Some(id) if !id.is_empty() => id.to_owned(),
-        _ => format!("call_{}", Uuid::new_v4().simple()),
-    };
-    let mut unique = given.clone();
-    let mut number = 1;
-    while !ids.insert(unique.clone()) {
-        number += 1;
-        unique = format!("{given}_{number}");
-    }
-    unique
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use neuron_http::{Decoder, LineDecoder, Secret, complete, read_frame};
+use neuron_http::{Decoder, LineDecoder, Secret, complete, read_frame, read_with_arguments};
 use neuron_types::{ProviderError, StreamEvent};
 
 use serde::Deserialize;
@@ -36,7 +36,7 @@ impl Decoder for ChatDecoder {
             self.extend(message.thinking, message.content, out);
             return Ok(false);
         }
-        let mut line: WireLine = read_frame(data).map_err(|error| {
+        let mut line: WireLine = read_with_arguments(data).map_err(|error| {
             let shown = secret.excerpt(data);
             ProviderError::StreamError(format!("a line is not as expected ({error}): {shown}"))
         })?;

@@ -184,38 +184,19 @@ impl CallFields {
     }
 }
 
-/// Generates an id for a call that a compatible server sent without an id.
+/// Generates an id for the calls that a compatible server sent without an id. A second call gets it with a number.
 ///
-/// `seed` identifies the response, so that calls of different responses get different ids. An id consists of at most 40
-/// letters, digits, `_` and `-`, because some vendors reject other ids. The id ends with a number, which is incremented
-/// from `index` until `is_taken` returns `false`.
-pub(crate) fn generate_id(mut index: usize, seed: &str, is_taken: impl Fn(&str) -> bool) -> String {
+/// `seed` identifies the response, so that calls of different responses get different ids. An id consists of at most 29
+/// letters, digits, `_` and `-`, because some vendors reject other ids.
+pub(crate) fn generate_id(seed: &str) -> String {
     const TAIL: usize = 24;
     let allowed = |c: &char| c.is_ascii_alphanumeric() || *c == '-' || *c == '_';
     // Response ids often share a prefix and differ only at their end.
     let tail: Vec<char> = seed.chars().rev().filter(allowed).take(TAIL).collect();
-    let prefix = match tail.is_empty() {
+    match tail.is_empty() {
         true => "call".to_owned(),
         false => format!("call_{}", tail.iter().rev().collect::<String>()),
-    };
-    loop {
-        let id = format!("{prefix}_{index}");
-        if !is_taken(&id) {
-            return id;
-        }
-        index += 1;
     }
-}
-
-/// Returns the id of a call with a number that makes it unique, if an earlier call of the response has the same id. The
-/// number is at least `number`. Each result must refer to exactly one call.
-pub(crate) fn unique_id(id: &str, mut number: usize, is_taken: impl Fn(&str) -> bool) -> String {
-    let mut unique = id.to_owned();
-    while is_taken(&unique) {
-        unique = format!("{id}_{number}");
-        number += 1;
-    }
-    unique
 }
 
 /// Returns the value that identifies a response in generated call ids, see [`generate_id`]. This is the id of the
@@ -320,12 +301,11 @@ mod tests {
     /// vendor, and some vendors reject other ids.
     #[test]
     fn generated_id_is_accepted_by_every_vendor() {
-        let generate_id = |index, seed| generate_id(index, seed, |_| false);
-        assert_eq!(generate_id(0, ""), "call_0");
-        assert_eq!(generate_id(1, "::"), "call_1");
-        assert_eq!(generate_id(2, "gen-1a:b"), "call_gen-1ab_2");
-        let long = generate_id(100, "chatcmpl-0123456789abcdef0123456789abcdef");
-        assert_eq!(long, "call_89abcdef0123456789abcdef_100");
-        assert!(long.len() <= 40);
+        assert_eq!(generate_id(""), "call");
+        assert_eq!(generate_id("::"), "call");
+        assert_eq!(generate_id("gen-1a:b"), "call_gen-1ab");
+        let long = generate_id("chatcmpl-0123456789abcdef0123456789abcdef");
+        assert_eq!(long, "call_89abcdef0123456789abcdef");
+        assert!(long.len() <= 29);
     }
 }

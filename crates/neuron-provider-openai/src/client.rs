@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use neuron_http::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use neuron_http::{
-    AnswerStream, Endpoint, HttpClient, KeySource, Rejection, Reply, Secret, header_value,
+    AnswerStream, Endpoint, HttpClient, KeySource, Rejection, Reply, RequestBody, Secret,
+    header_value,
 };
 use neuron_types::{
     CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
@@ -284,44 +285,39 @@ impl OpenAi {
     }
 
     /// Posts `body` to `path` and returns the reply. A status that is not a success becomes an error.
-    async fn post(&self, path: &str, body: Vec<u8>) -> Result<Reply, ProviderError> {
+    async fn post(&self, path: &str, body: impl Into<RequestBody>) -> Result<Reply, ProviderError> {
         let path = format!("{}{path}", self.prefix);
-        let reject = |rejection: &Rejection| {
-            let error = self.dialect.explain(rejection);
-            // A server may quote the request's headers in its error, and their values may be secrets.
-            self.headers.iter().fold(error, |error, (_, value)| value.redact_error(error))
-        };
+        let reject = |rejection: &Rejection| self.dialect.explain(rejection);
         self.endpoint.post(&path, self.headers()?, body, reject).await
     }
 
     async fn send(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
         let renamed = NAMES.rename(request);
-        let (request, model) = (renamed.request(), request.model_or(&self.model));
+        let model = request.model_or(&self.model);
         let (path, body) = match self.api {
             Api::ChatCompletions => (
                 "chat/completions",
-                request::write_renamed(request, model, self.settings(), stream)?,
+                request::write_renamed(&renamed, model, self.settings(), stream)?,
             ),
             Api::Responses => (
                 "responses",
-                responses::request::write_renamed(request, model, self.settings(), stream)?,
+                responses::request::write_renamed(&renamed, model, self.settings(), stream)?,
             ),
         };
-        let names = renamed.into_originals();
-        Ok(self.post(path, body).await?.with_names(names))
+        self.post(path, RequestBody::new(body, renamed.into_originals())).await
     }
 
     /// Sends a request and parses the whole response.
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         let reply = self.send(request, false).await?;
-        let secret = self.endpoint.secret();
+        let (secret, vendor) = (self.endpoint.secret(), Vendor(self.dialect.name));
         let read = |body: &[u8]| match self.api {
-            Api::ChatCompletions => response::read(body, secret),
+            Api::ChatCompletions => response::read(body, secret, vendor),
             Api::Responses => responses::response::read(body, secret),
         };
         let mut response = reply.answer(read).await?;
         // Raw blocks are sent back only to the vendor whose name they have.
-        Vendor(self.dialect.name).sign(&mut response.message);
+        vendor.sign(&mut response.message);
         Ok(response)
     }
 
@@ -387,7 +383,7 @@ impl OpenAi {
         // Custom headers come last, so that they replace the dialect's headers of the same name.
         for (name, value) in self.dialect.headers.iter().copied().chain(own) {
             let mut value = header_value(name, value)?;
-            // A sensitive value is not shown in debug output.
+            // A sensitive value is not shown in debug output and in errors that quote it.
             value.set_sensitive(true);
             headers.insert(header_name(name)?, value);
         }

@@ -5,7 +5,7 @@ mod servers;
 use std::borrow::Cow;
 use std::fmt;
 
-use neuron_http::{BaseUrl, Rejection};
+use neuron_http::{BaseUrl, Rejection, RequestLimits};
 use neuron_types::{ContentBlock, ForcedCalls, Message, ProviderError};
 
 use crate::request::PROVIDER;
@@ -17,9 +17,9 @@ use crate::request::PROVIDER;
 /// documentation, linked by [`documentation`](Self::documentation). For any other server, call [`Dialect::new`] and set
 /// the fields in which the server differs from OpenAI.
 ///
-/// A dialect affects only requests. Responses, streams and errors of all servers are parsed in the same way. If errors
-/// of your server are classified wrongly, set [`overflow_words`](Self::overflow_words) and
-/// [`unknown_model_words`](Self::unknown_model_words).
+/// A dialect affects only requests. Responses, streams and errors of all servers are parsed in the same way, except for
+/// Gemini's count of reasoning tokens. If errors of your server are classified wrongly, set
+/// [`overflow_words`](Self::overflow_words) and [`unknown_model_words`](Self::unknown_model_words).
 ///
 /// The `Debug` output does not contain the query of the URL, a password in the URL, or the values of the headers.
 ///
@@ -72,6 +72,11 @@ pub struct Dialect {
     /// Maximum number of characters in the id of a tool call. A longer id, such as one from another vendor's server, is
     /// then replaced.
     pub longest_call_id: usize,
+    /// Maximum number of stop sequences in a request. More are an error. Default: no maximum.
+    pub max_stop_sequences: usize,
+    /// Set if the server accepts only images of the types PNG, JPEG, GIF and WebP, as OpenAI does. An image of another
+    /// type in a message of the user is then an error.
+    pub only_common_images: bool,
     /// Names of request fields that the server rejects. The client omits these fields, unless
     /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) contains them.
     pub left_out: &'static [&'static str],
@@ -177,6 +182,11 @@ impl Default for Vendor {
 }
 
 impl Vendor {
+    /// Returns `true` for Gemini's endpoints, on Google AI and on Vertex AI.
+    pub(crate) fn is_gemini(self) -> bool {
+        self.0 == servers::GEMINI
+    }
+
     /// Replaces the provider `openai` of each [`ContentBlock::Raw`] in `message` with this vendor's name. The block is
     /// then sent back only to this vendor.
     pub(crate) fn sign(self, message: &mut Message) {
@@ -212,6 +222,8 @@ impl Dialect {
             forced_calls: ForcedCalls::Accepted,
             short_call_ids: false,
             longest_call_id: usize::MAX,
+            max_stop_sequences: usize::MAX,
+            only_common_images: false,
             left_out: &[],
             overflow_words: &[],
             unknown_model_words: &[],
@@ -235,6 +247,13 @@ impl Dialect {
             (_, true) => E::ModelNotFound(text.clone()),
             _ => error,
         }
+    }
+
+    /// Returns what the server rejects in a request.
+    pub(crate) fn limits(&self) -> RequestLimits {
+        let vendor = if self.name == PROVIDER { "OpenAI" } else { self.name };
+        let limits = RequestLimits::new(vendor).max_stop_sequences(self.max_stop_sequences);
+        if self.only_common_images { limits.only_common_images() } else { limits }
     }
 
     /// Returns the id of a tool call in the format that the server requires. If
@@ -284,6 +303,8 @@ impl fmt::Debug for Dialect {
             .field("forced_calls", &self.forced_calls)
             .field("short_call_ids", &self.short_call_ids)
             .field("longest_call_id", &self.longest_call_id)
+            .field("max_stop_sequences", &self.max_stop_sequences)
+            .field("only_common_images", &self.only_common_images)
             .field("left_out", &self.left_out)
             .field("overflow_words", &self.overflow_words)
             .field("unknown_model_words", &self.unknown_model_words)

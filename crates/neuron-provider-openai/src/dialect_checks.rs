@@ -9,6 +9,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
+use crate::dialect::Vendor;
 use crate::request::{self, Settings};
 use crate::response;
 use crate::stream::ChatDecoder;
@@ -25,7 +26,7 @@ pub(super) fn whole(message: Value) -> Value {
 }
 
 pub(super) fn read_whole(body: &Value) -> Result<CompletionResponse, ProviderError> {
-    response::read(body.to_string().as_bytes(), &Secret::new(SECRET))
+    response::read(body.to_string().as_bytes(), &Secret::new(SECRET), Vendor::default())
 }
 
 pub(super) fn chunk(delta: Value) -> Value {
@@ -200,8 +201,8 @@ fn unknown_fields_of_fragments_are_merged() {
 fn custom_call_keeps_unknown_fields_and_generated_id() {
     let custom =
         json!({"id": "", "type": "custom", "custom": {"name": "sql", "input": "x"}, "new": 1});
-    let own = with(custom.clone(), "id", json!("call_cmpl_1_0"));
-    let expected = raw(own.clone(), Some(call("call_cmpl_1_0", "sql", json!("x"))));
+    let own = with(custom.clone(), "id", json!("call_cmpl_1"));
+    let expected = raw(own.clone(), Some(call("call_cmpl_1", "sql", json!("x"))));
     let message = json!({"tool_calls": [custom]});
     check(message.clone(), &[message], std::slice::from_ref(&expected));
     assert_eq!(sent(vec![expected]), json!({"role": "assistant", "tool_calls": [own]}));
@@ -425,21 +426,21 @@ fn generated_ids_are_unique() {
     };
     let one = json!([function("", "look", "{}")]);
     let body = nameless(1_790_000_001, one.clone());
-    assert_eq!(ids(&read_whole(&body).unwrap()), ["call_1790000001_0"]);
+    assert_eq!(ids(&read_whole(&body).unwrap()), ["call_1790000001"]);
     let mut begun = body.clone();
     begun["choices"][0]["delta"] = begun["choices"][0]["message"].take();
     let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": ""}], "created": 1_790_000_002});
     let bytes = [sse(&[begun, end]), b"data: [DONE]\n\n".to_vec()].concat();
     let events = read_bytes::<ChatDecoder>(&bytes);
-    assert_eq!(ids(response_of(&events)), ["call_1790000001_0"]);
+    assert_eq!(ids(response_of(&events)), ["call_1790000001"]);
     // Another call already has the id that would be generated.
-    let two = json!([function("call_1", "look", "{}"), function("", "look", "{}")]);
+    let two = json!([function("call", "look", "{}"), function("", "look", "{}")]);
     let body = nameless(0, two.clone());
-    assert_eq!(ids(&read_whole(&body).unwrap()), ["call_1", "call_2"]);
+    assert_eq!(ids(&read_whole(&body).unwrap()), ["call", "call_2"]);
     let chunk =
         json!({"choices": [{"index": 0, "delta": {"tool_calls": two}, "finish_reason": "stop"}]});
     let events = read_bytes::<ChatDecoder>(&sse(&[chunk]));
-    assert_eq!(ids(response_of(&events)), ["call_1", "call_2"]);
+    assert_eq!(ids(response_of(&events)), ["call", "call_2"]);
 }
 
 /// Some compatible servers give the same id to all calls of a response.

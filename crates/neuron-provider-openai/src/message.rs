@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use neuron_http::inline_data;
+use neuron_http::{inline_data, is_common_image};
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ModelContent, ProviderError,
     image_type,
@@ -113,7 +113,7 @@ impl<'a> DataUrl<'a> {
     }
 
     /// Returns the URL of an image. The API rejects types such as `image/jpg` and `image/PNG` in a `data:` URL.
-    fn image_at(url: &'a str) -> Self {
+    pub(crate) fn image_at(url: &'a str) -> Self {
         match inline_data(url).and_then(|(kind, data)| Some((image_type(kind)?, data))) {
             Some((media_type, base64)) => Self::Data { media_type, base64 },
             None => Self::Address(url),
@@ -177,7 +177,7 @@ fn item_image(item: &ContentItem) -> Option<DataUrl<'_>> {
         ModelContent::Image { media_type, data } => {
             Some(DataUrl::Data { media_type, base64: data })
         }
-        ModelContent::ImageUrl { url } => Some(DataUrl::Address(url)),
+        ModelContent::ImageUrl { url } if is_common_image(url) => Some(DataUrl::image_at(url)),
         _ => None,
     }
 }

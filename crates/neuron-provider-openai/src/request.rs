@@ -9,7 +9,9 @@ use std::borrow::Cow;
 use std::ops::Not;
 use std::sync::LazyLock;
 
-use neuron_http::{Fields, Shortest, ToolNames, VendorFields, ascii_name, tool_schema, write_json};
+use neuron_http::{
+    Fields, RenamedRequest, Shortest, ToolNames, VendorFields, ascii_name, tool_schema, write_json,
+};
 use neuron_types::{
     Message, ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role, SystemPrompt,
     ThinkingConfig, ToolChoice, ToolDefinition,
@@ -57,16 +59,18 @@ pub(crate) fn write(
     settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
-    write_renamed(NAMES.rename(request).request(), model, settings, stream)
+    write_renamed(&NAMES.rename(request), model, settings, stream)
 }
 
 /// Serialises a request whose names of tools the API accepts, as [`write`] does.
 pub(crate) fn write_renamed(
-    request: RequestRef<'_>,
+    renamed: &RenamedRequest<'_>,
     model: &str,
     settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
+    settings.dialect.limits().check(renamed.original())?;
+    let request = renamed.request();
     let management = request.context_management;
     if management.is_some_and(|management| !management.edits.is_empty()) {
         return Err(ProviderError::InvalidRequest(

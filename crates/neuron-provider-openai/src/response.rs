@@ -1,13 +1,12 @@
 //! Parsing of responses of Chat Completions that are not streamed.
 
-use std::collections::HashSet;
-
-use neuron_http::{Secret, read_frame};
+use neuron_http::{Secret, UniqueTexts, read_with_arguments};
 use neuron_types::{CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::call::{CallFields, generate_id, seed, unique_id};
+use crate::call::{CallFields, generate_id, seed};
+use crate::dialect::Vendor;
 use crate::error::{self, ApiError};
 use crate::lenient;
 use crate::message_fields::{self, append_fragment, keep_unnamed_call, own_fields};
@@ -16,19 +15,23 @@ use crate::request::PROVIDER;
 use crate::usage::WireUsage;
 pub(crate) use crate::usage::{CompletionDetails, PromptDetails};
 
-/// Parses a response that is not streamed. The API key is removed from errors that quote the body.
+/// Parses a response of `vendor` that is not streamed. The API key is removed from errors that quote the body.
 ///
 /// # Errors
 ///
 /// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a
 /// completion.
-pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
+pub(crate) fn read(
+    body: &[u8],
+    secret: &Secret,
+    vendor: Vendor,
+) -> Result<CompletionResponse, ProviderError> {
     let foreign = |why: &dyn std::fmt::Display| {
         let shown = secret.excerpt(body);
         let text = format!("the response is not a completion ({why}); it begins with: {shown}");
         ProviderError::Other(text.into())
     };
-    let wire: WireCompletion = read_frame(body).map_err(|error| foreign(&error))?;
+    let wire: WireCompletion = read_with_arguments(body).map_err(|error| foreign(&error))?;
     // Some servers send an error with a successful status.
     if let Some(error) = ApiError::read(wire.error) {
         return Err(error::from_answer(&error));
@@ -56,7 +59,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         id: wire.id,
         model: wire.model,
         message,
-        usage: wire.usage.into(),
+        usage: wire.usage.counts(vendor),
     })
 }
 
@@ -170,15 +173,12 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
 /// Sets an id for each call that has no id, or the id of an earlier call. A generated id contains `seed`, which identifies
 /// the response.
 fn complete_ids(calls: &mut [CallFields], seed: &str) {
-    let mut taken: HashSet<String> = HashSet::new();
-    for call in calls.iter_mut().filter(|call| !call.id.is_empty()) {
-        call.id = unique_id(&call.id, 2, |id| taken.contains(id));
-        taken.insert(call.id.clone());
-    }
-    let nameless = calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty());
-    for (index, call) in nameless {
-        call.id = generate_id(index, seed, |id| taken.contains(id));
-        taken.insert(call.id.clone());
+    let mut ids = UniqueTexts::default();
+    // Generated ids come last, so that they change no id of the server.
+    let (named, nameless): (Vec<_>, Vec<_>) =
+        calls.iter_mut().partition(|call| !call.id.is_empty());
+    for call in named.into_iter().chain(nameless) {
+        call.id = ids.give_id(&call.id, || generate_id(seed));
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use neuron_http::{Decoder, Secret, complete, read_frame};
+use neuron_http::{Decoder, Secret, complete, read_frame, read_with_arguments};
 use neuron_types::{CompletionResponse, ProviderError, StreamEvent};
 use serde_json::Value;
 
@@ -76,7 +76,7 @@ impl Decoder for ChatDecoder {
             }
             return Ok(false);
         }
-        let chunk: WireChunk = read_frame(data).map_err(|error| {
+        let chunk: WireChunk = read_with_arguments(data).map_err(|error| {
             let shown = secret.excerpt(data);
             let text = format!("a chunk is not as expected ({error}): {shown}");
             ProviderError::StreamError(text)
@@ -223,7 +223,7 @@ impl ChatDecoder {
                 model: std::mem::take(&mut self.model),
                 stop_reason,
                 message,
-                usage: std::mem::take(&mut self.usage).into(),
+                usage: self.usage.counts(self.vendor),
             },
             events,
         );

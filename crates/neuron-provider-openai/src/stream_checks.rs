@@ -1,4 +1,5 @@
-//! Functions that decode and check streams, for the tests of Chat Completions and of the Responses API.
+//! Functions that decode and check streams, for the tests of Chat Completions and of the Responses API, and the tests
+//! of what both have in common.
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -6,7 +7,10 @@ use neuron_http::{AnswerStream, Decoder, Secret};
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, ProviderError, StreamEvent, ToolCall,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::responses::stream::ResponsesDecoder;
+use crate::stream::ChatDecoder;
 
 pub(crate) const SECRET: &str = "sk-secret";
 
@@ -15,8 +19,19 @@ pub(crate) fn read<A>(pieces: Vec<Result<Bytes, ProviderError>>) -> Vec<StreamEv
 where
     A: Decoder<Framing: Unpin> + Default + Unpin,
 {
+    read_with(A::default(), pieces)
+}
+
+/// Decodes a stream with a decoder that is not the default.
+pub(crate) fn read_with<A>(
+    decoder: A,
+    pieces: Vec<Result<Bytes, ProviderError>>,
+) -> Vec<StreamEvent>
+where
+    A: Decoder<Framing: Unpin> + Unpin,
+{
     let secret = Secret::new(SECRET);
-    let events = AnswerStream::from_bytes(stream::iter(pieces), A::default(), secret);
+    let events = AnswerStream::from_bytes(stream::iter(pieces), decoder, secret);
     events.collect::<Vec<_>>().now_or_never().expect("nothing to wait for")
 }
 
@@ -156,5 +171,86 @@ where
                 _ => drop(check_error(&events, "StreamError")),
             }
         }
+    }
+}
+
+/// Decodes a stream of Chat Completions and a stream of the Responses API, each of which consists of an event that
+/// begins the response and of `rest`, and both without the event. Returns the events of the four streams.
+fn read_all(rest: &[u8]) -> [Vec<StreamEvent>; 4] {
+    let chunk =
+        json!({"id": "cmpl_1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a"}}]});
+    let created = json!({"type": "response.created", "response": {"id": "resp_1", "model": "m", "output": []}});
+    let begun = |event| [sse(&[event]), rest.to_vec()].concat();
+    [
+        read_bytes::<ChatDecoder>(rest),
+        read_bytes::<ChatDecoder>(&begun(chunk)),
+        read_bytes::<ResponsesDecoder>(rest),
+        read_bytes::<ResponsesDecoder>(&begun(created)),
+    ]
+}
+
+/// Errors that stand where events were due, and error events whose body is unknown. None is skipped.
+#[test]
+fn errors_outside_of_known_events_are_reported() {
+    let long = r#"{"error": {"message": "prompt is too long", "code": "x"}}"#;
+    for (rest, kind, text) in [
+        (long.to_owned(), "ContextWindowExceeded", "in the stream x: prompt is too long"),
+        (format!("{long}\n"), "ContextWindowExceeded", "in the stream x: prompt is too long"),
+        ("[{\"error\": {\"code\": \"too_many_requests\"}}]".into(), "RateLimit", "rate limited"),
+        (
+            "<html>sk-secret</html>".into(),
+            "StreamError",
+            "[redacted]</html>; the base URL is probably wrong",
+        ),
+        ("event: error\ndata: {\"oops\": 1}\n\n".into(), "StreamError", "{\"oops\": 1}"),
+        ("event: error\n\n".into(), "StreamError", "the server reports an error"),
+        ("event: error\ndata: oops".into(), "StreamError", "oops"),
+        (format!("{long}\n\ndata: [DONE]\n\n"), "ContextWindowExceeded", "prompt is too long"),
+        (format!("<html>{}sk-secret", " ".repeat(220)), "StreamError", "<html>"),
+    ] {
+        for events in read_all(rest.as_bytes()) {
+            let found = check_error(&events, kind);
+            assert!(found.contains(text) && !found.contains("sk-s"), "{found}");
+        }
+    }
+}
+
+/// What follows the end of a response has no effect, in the same chunk as in a later one. Regression test. An error
+/// turned the complete response into an error if it arrived in the same chunk.
+#[test]
+fn bytes_after_the_end_are_ignored() {
+    let chunk = json!({"id": "cmpl_1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]});
+    let chat = [sse(&[chunk]), b"data: [DONE]\n\n".to_vec()].concat();
+    let completed = json!({"type": "response.completed", "response": {"id": "resp_1", "model": "m", "status": "completed", "output": []}});
+    let responses = sse(&[completed]);
+    for rest in [
+        "{\"error\": {\"message\": \"why\"}}\n",
+        "event: error\ndata: {\"error\": {\"message\": \"why\"}}\n\n",
+        "event: error\n\n",
+        "data: {\"error\": \"why\"}\n\n",
+        "<html>\"error\"</html>",
+        "data: nonsense\n\ndata: [DONE]\n\n",
+    ] {
+        check_end::<ChatDecoder>(&chat, rest);
+        check_end::<ResponsesDecoder>(&responses, rest);
+    }
+}
+
+/// Checks that the stream `whole` has the same events if `rest` follows it.
+#[track_caller]
+fn check_end<A>(whole: &[u8], rest: &str)
+where
+    A: Decoder<Framing: Unpin> + Default + Unpin,
+{
+    let expected = read_bytes::<A>(whole);
+    response_of(&expected);
+    let piece = |bytes: &[u8]| Ok(Bytes::copy_from_slice(bytes));
+    let joined = [whole, rest.as_bytes()].concat();
+    for pieces in [
+        vec![piece(&joined)],
+        vec![piece(whole), piece(rest.as_bytes())],
+        joined.chunks(1).map(piece).collect(),
+    ] {
+        assert_eq!(format!("{:?}", read::<A>(pieces)), format!("{expected:?}"), "{rest}");
     }
 }

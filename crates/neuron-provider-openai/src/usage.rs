@@ -4,6 +4,7 @@ use neuron_types::TokenUsage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::dialect::Vendor;
 use crate::lenient;
 
 /// Number of xAI's cost ticks per US dollar.
@@ -111,13 +112,37 @@ impl WireUsage {
         named.chain(counts).filter(|(_, count)| *count > 0)
     }
 
+    /// Returns the token counts of a response of `vendor`.
+    pub(crate) fn counts(&self, vendor: Vendor) -> TokenUsage {
+        let (output_tokens, reasoning_tokens) = self.output(vendor);
+        TokenUsage {
+            input_tokens: self.prompt_tokens.unwrap_or_default(),
+            output_tokens,
+            cache_read_tokens: max_count([
+                self.prompt_tokens_details.cached_tokens,
+                self.cached_tokens,
+                self.num_cached_tokens,
+                self.prompt_cache_hit_tokens,
+            ]),
+            cache_creation_tokens: max_count([
+                self.prompt_tokens_details.cache_write_tokens,
+                self.prompt_tokens_details.cache_creation_input_tokens,
+            ]),
+            reasoning_tokens,
+            iterations: None,
+            cost: None,
+        }
+    }
+
     /// Returns the number of output tokens, and how many of them are reasoning tokens. The second number is `None` if
     /// it is unknown.
     ///
     /// xAI does not count reasoning in `completion_tokens`. Gemini's endpoint counts it only in `total_tokens`. On
-    /// both, the total is larger than the sum of input and output, and the difference is the reasoning. The difference
-    /// is added to the output, unless the server reports a number of reasoning tokens that is not equal to it.
-    fn output(&self) -> (usize, Option<usize>) {
+    /// both, the total is larger than the sum of input and output, and the difference is the reasoning, which is added
+    /// to the output. A server other than Gemini's must report the same number of reasoning tokens, because its total
+    /// may contain other tokens. Mistral counts the tokens of speech only in the total
+    /// (<https://docs.mistral.ai/capabilities/audio/>).
+    fn output(&self, vendor: Vendor) -> (usize, Option<usize>) {
         let details = self.completion_tokens_details.reasoning_tokens;
         let reasoning = max_count([details, self.reasoning_tokens]);
         let answer = self.completion_tokens.unwrap_or_default();
@@ -127,7 +152,9 @@ impl WireUsage {
             _ => 0,
         };
         match reasoning {
-            None if beside > 0 => (answer.saturating_add(beside), Some(beside)),
+            None if beside > 0 && vendor.is_gemini() => {
+                (answer.saturating_add(beside), Some(beside))
+            }
             // The total exceeds the sum by exactly the reasoning, so the output does not contain the reasoning.
             Some(reasoning) if reasoning == beside => {
                 (answer.saturating_add(reasoning), Some(reasoning))
@@ -141,27 +168,4 @@ impl WireUsage {
 /// several fields, with zero in some of them.
 fn max_count<const N: usize>(counts: [Option<usize>; N]) -> Option<usize> {
     counts.into_iter().flatten().max()
-}
-
-impl From<WireUsage> for TokenUsage {
-    fn from(wire: WireUsage) -> Self {
-        let (output_tokens, reasoning_tokens) = wire.output();
-        Self {
-            input_tokens: wire.prompt_tokens.unwrap_or_default(),
-            output_tokens,
-            cache_read_tokens: max_count([
-                wire.prompt_tokens_details.cached_tokens,
-                wire.cached_tokens,
-                wire.num_cached_tokens,
-                wire.prompt_cache_hit_tokens,
-            ]),
-            cache_creation_tokens: max_count([
-                wire.prompt_tokens_details.cache_write_tokens,
-                wire.prompt_tokens_details.cache_creation_input_tokens,
-            ]),
-            reasoning_tokens,
-            iterations: None,
-            cost: None,
-        }
-    }
 }

@@ -2,7 +2,7 @@
 //! responses, fuzzing and benchmarks.
 //!
 //! The functions directly in this module are for Chat Completions and embeddings. The functions in [`responses`] are
-//! for the Responses API.
+//! for the Responses API. Token counts are parsed as those of OpenAI.
 
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use neuron_types::{
 };
 
 use crate::client::{DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL};
+use crate::dialect::Vendor;
 use crate::request::{self, Settings};
 use crate::stream::ChatDecoder;
 use crate::{embed, response};
@@ -50,7 +51,7 @@ pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, P
 /// - The server's error if the body contains an error instead of a completion.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
-    response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
+    response::read(body, &nothing, Vendor::default()).map_err(|error| nothing.redact_error(error))
 }
 
 /// Decodes a streamed response of Chat Completions from byte chunks of any size.

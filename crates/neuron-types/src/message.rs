@@ -206,6 +206,16 @@ impl ContentBlock {
             block => Some(block),
         }
     }
+
+    /// Returns the block of [`portable`](Self::portable) to change it. In [`ContentBlock::Raw`], the JSON in the
+    /// vendor's format does not change with it.
+    #[must_use]
+    pub fn portable_mut(&mut self) -> Option<&mut Self> {
+        match self {
+            Self::Raw { portable, .. } => portable.as_deref_mut(),
+            block => Some(block),
+        }
+    }
 }
 
 impl fmt::Display for ContentBlock {

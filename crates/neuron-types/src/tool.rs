@@ -1,5 +1,6 @@
 //! The trait of tools, its object-safe form, and the types of definitions, calls and results.
 
+use std::borrow::Cow;
 use std::future::Future;
 
 use serde::de::DeserializeOwned;
@@ -505,15 +506,23 @@ impl ToolCall {
     ///
     /// An integer that does not fit into 64 bits becomes a text with its digits, because a floating-point number would be
     /// another value. A tool with an integer argument then rejects it and names the digits, and a tool can accept the text.
-    /// Vendors that send arguments as an object and not as a text have rounded such an integer already.
+    /// For arguments that a vendor sends as an object and not as a text, see
+    /// [`quote_long_integers`](Self::quote_long_integers).
     #[must_use]
     pub fn parse_input(text: &str) -> Value {
         if text.trim().is_empty() {
             return Value::Object(serde_json::Map::new());
         }
-        let quoted = crate::long_integers::quoted(text);
-        let parsed = serde_json::from_str(quoted.as_deref().unwrap_or(text));
+        let parsed = serde_json::from_str(&Self::quote_long_integers(text));
         parsed.unwrap_or_else(|_| Self::invalid_json_input(text))
+    }
+
+    /// Returns a JSON text with quotes around each integer that does not fit into 64 bits. A provider of a vendor that
+    /// sends arguments as an object can parse the result instead of the vendor's response, because parsing rounds such
+    /// an integer. Other JSON is returned unchanged.
+    #[must_use]
+    pub fn quote_long_integers(json: &str) -> Cow<'_, str> {
+        crate::long_integers::quoted(json).map_or(Cow::Borrowed(json), Cow::Owned)
     }
 
     /// Creates the arguments `{"invalid_json": raw}`, the form in which providers store arguments with invalid JSON.

@@ -2,7 +2,8 @@
 //!
 //! Each turn of a conversation is answered by a wire that the seed chooses, through the real provider and the vendor's
 //! loopback server. At last the conversation moves to every wire. The server must accept each request, the request must
-//! keep the invariants of [`judge`](judge::judge), and the vendors' clients check the bodies that this command writes.
+//! keep the invariants of [`judge`](judge::judge) and the vendor's [patterns](crate::patterns), and the vendors' clients
+//! check the bodies that this command writes.
 //!
 //! - [`plan`]: a conversation as data
 //! - [`generator`]: the random conversation of a seed

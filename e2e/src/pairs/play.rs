@@ -13,6 +13,7 @@ use super::generator::LONG_NAME;
 use super::judge::{is_rejected, judge};
 use super::plan::{Answer, Mark, Outcome, Part, Plan, Said, Timing, Turn};
 use super::wires::{WIRES, Wire};
+use crate::patterns;
 use crate::vendor::Server;
 
 /// The requests at the end of a conversation, one for each wire that accepts the conversation.
@@ -256,6 +257,7 @@ impl Player {
         let body = sent.json.clone().unwrap_or_default();
         let with_body = |what: String| fault(format!("{what}\n\nthe body: {body:#}"));
         judge(wire, model, &self.messages, &body).map_err(with_body)?;
+        patterns::check(&sent.path, &body).map_err(with_body)?;
         let list = body.get(wire.list).and_then(Value::as_array).cloned().unwrap_or_default();
         if let Some(before) = stage.before.as_ref().filter(|before| before.model == model)
             && !extends(&list, &before.list)

@@ -70,18 +70,18 @@ pub static MCP_NODE: Program = Program {
     trial: &["--version"],
 };
 
-/// A Python with MCP's SDK, FastMCP and a reference server.
+/// A Python with MCP's SDK, FastMCP, two servers and Pydantic AI.
 pub static MCP_PYTHON: Program = Program {
     id: "mcp-python",
     name: "MCP's SDK for Python",
     variable: Some("NEURON_MCP_PYTHON"),
     installed: || None,
     packages: Packages::Python(include_str!("../../pins/mcp-python.txt")),
-    size: "some 25 MB",
+    size: "some 40 MB",
     file: "bin/python",
     // After an update of the system's Python, the virtual environment is broken, because the new version does not find
     // the packages of the old one.
-    trial: &["-c", "import mcp_types"],
+    trial: &["-c", "import mcp_types, pydantic_ai"],
 };
 
 /// The web server nginx. No registry has a pinned program of it, so it comes from Debian.

@@ -17,9 +17,10 @@ pub(super) fn install(requirements: &str, folder: &Path) -> Result<(), String> {
     fs::write(&file, requirements)
         .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     let mut install = Command::new(folder.join("bin/python"));
-    // With wheels only, no package is built, so none of its code runs during the installation.
+    // With wheels only, no package is built, so none of its code runs during the installation. The file lists the
+    // dependencies too, also where one package asks for another version of them.
     install
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"])
         .args(["--no-input", "--retries", "1", "--timeout", "20", "--only-binary", ":all:", "-r"])
         .arg(&file);
     quietly(install).map(drop)

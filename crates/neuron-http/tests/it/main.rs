@@ -5,5 +5,6 @@ mod encodings;
 mod http2;
 mod idle_connections;
 mod proxies;
+mod rate_limits;
 mod streams;
 mod wrong_urls;

@@ -195,11 +195,7 @@ impl<'a> Env<'a> {
         // FAULT arguments in a text are not read: without the statement
         //     (arguments::text_with_an_array_is_read_before_the_policy)
         for block in &mut answer.content {
-            let block = match block {
-                ContentBlock::Raw { portable: Some(portable), .. } => portable,
-                block => block,
-            };
-            if let ContentBlock::ToolUse { name, input, .. } = block {
+            if let Some(ContentBlock::ToolUse { name, input, .. }) = block.portable_mut() {
                 self.correct_input(name, input);
             }
         }

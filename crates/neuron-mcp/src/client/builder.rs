@@ -74,7 +74,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum duration of a request, regardless of progress. Default: 10 minutes.
+    /// Sets the maximum duration of a request, regardless of progress. Also the maximum duration of a task that a server
+    /// creates for a tool call. Default: 10 minutes.
     ///
     /// The time is paused while this client handles a request of the server.
     pub fn max_request_time(mut self, limit: Duration) -> Self {
@@ -94,8 +95,7 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum size in bytes of a message that the server sends. Default: 16 MiB. For a JSON response over
-    /// HTTP, the maximum is always 16 MiB.
+    /// Sets the maximum size in bytes of a message that the server sends. Default: 16 MiB.
     pub fn max_message_bytes(mut self, limit: usize) -> Self {
         self.settings.max_message_bytes = limit;
         self

@@ -200,8 +200,10 @@ async fn serve<C: Connector>(
 
 /// Returns the client's name, capabilities and protocol version, which the client sends in the handshake.
 fn client_config(shared: &Shared) -> ClientConfig {
-    let capabilities = wire::capabilities::to_sdk(shared.handlers.abilities());
     let settings = &shared.settings;
+    // The extension for tasks requires version 2026-07-28.
+    let tasks = settings.versions.iter().any(|version| !version.has_handshake());
+    let capabilities = wire::capabilities::to_sdk(shared.handlers.abilities(tasks));
     let implementation = wire::peer_info::implementation_to_sdk(&settings.implementation);
     let mut config = ClientConfig::new(capabilities, implementation);
     if let Some(version) = settings.versions.iter().filter(|version| version.has_handshake()).max()

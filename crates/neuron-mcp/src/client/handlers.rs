@@ -102,14 +102,15 @@ impl Handlers {
         true
     }
 
-    /// Returns the capabilities that the client reports to servers.
-    pub(super) fn abilities(&self) -> Abilities {
+    /// Returns the capabilities that the client reports to servers. `tasks` is `true` if the client can follow tasks.
+    pub(super) fn abilities(&self, tasks: bool) -> Abilities {
         let elicitation = self.elicitation.as_ref();
         Abilities {
             sampling: self.sampling.is_some(),
             forms: elicitation.is_some_and(|handler| handler.supports_forms()),
             urls: elicitation.is_some_and(|handler| handler.supports_urls()),
             roots: self.roots.is_some(),
+            tasks,
         }
     }
 

@@ -247,10 +247,16 @@ impl Link {
     /// client closes only the current connection. Pending requests on a retired connection therefore need this function
     /// to end.
     pub(super) async fn closed_meanwhile(&self, connection: &Connection) -> McpError {
-        self.closed.cancelled().await;
+        let error = self.closed().await;
         if !connection.watch.is_retired() {
             std::future::pending().await
         }
+        error
+    }
+
+    /// Waits until the client is closed, and returns the error for its pending work.
+    pub(super) async fn closed(&self) -> McpError {
+        self.closed.cancelled().await;
         closed()
     }
 

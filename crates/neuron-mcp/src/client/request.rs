@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use neuron_types::{McpError, ProgressReporter, ToolContext};
+use neuron_types::{McpError, ToolContext};
 use rmcp::model::{
-    CancelledNotification, CancelledNotificationParam, ClientRequest, GetExtensions,
-    InputRequiredResult, InputResponses, ListToolsRequest, PaginatedRequestParams, RequestId,
-    RequestMetaObject, ServerResult,
+    CancelTaskParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
+    GetExtensions, InputRequests, InputRequiredResult, InputResponses, ListToolsRequest,
+    PaginatedRequestParams, RequestId, RequestMetaObject, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +29,7 @@ use crate::{McpCancelled, McpLimitExceeded, McpTimeout, TraceContext};
 /// The progress receiver, the cancellation token and the trace context of a request.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
-    pub(super) reporter: Option<Arc<dyn ProgressReporter>>,
+    pub(super) progress: Arc<Progress>,
     pub(super) cancellation: Option<CancellationToken>,
     pub(super) trace: Option<TraceContext>,
     /// `true` if a tool call of the agent consists only of this request, as for tools of a server. `false` for any
@@ -42,7 +42,7 @@ impl Scope {
     /// [`is_tool`](Self::is_tool) is `false`.
     pub(super) fn of(ctx: &ToolContext) -> Self {
         Self {
-            reporter: ctx.progress_reporter.clone(),
+            progress: Arc::new(Progress::new(ctx.progress_reporter.clone())),
             cancellation: Some(ctx.cancellation_token.clone()),
             trace: ctx.extensions.get::<TraceContext>().cloned(),
             is_tool: false,
@@ -216,7 +216,7 @@ async fn unless_over<T>(
 
 /// Returns the error for a server that requires input more often than `max_input_rounds` allows. `rounds` is this
 /// limit.
-fn too_many_rounds(method: &str, rounds: usize) -> McpError {
+pub(super) fn too_many_rounds(method: &str, rounds: usize) -> McpError {
     McpError::Other(Box::new(McpLimitExceeded {
         method: method.to_owned(),
         what: "the exchange of input",
@@ -266,13 +266,12 @@ async fn pause(silent_rounds: u32) {
     }
 }
 
-/// Obtains the input that the server requires in `needed`, and adds the input to the request.
-async fn answer_input(
+/// Obtains the input that the server requires. Returns the responses by the keys of the requests.
+pub(super) async fn answers(
     shared: &Shared,
-    request: &mut ClientRequest,
-    needed: InputRequiredResult,
-) -> Result<(), McpError> {
-    let asked = needed.input_requests.unwrap_or_default().into_iter();
+    asked: InputRequests,
+) -> Result<InputResponses, McpError> {
+    let asked = asked.into_iter();
     let answers = try_join_all(asked.map(|(key, question)| async move {
         match shared.handlers.answer(question).await {
             Ok(answer) => Ok((key, answer)),
@@ -286,7 +285,16 @@ async fn answer_input(
         }
     }))
     .await?;
-    let answers: InputResponses = answers.into_iter().collect();
+    Ok(answers.into_iter().collect())
+}
+
+/// Obtains the input that the server requires in `needed`, and adds the input to the request.
+async fn answer_input(
+    shared: &Shared,
+    request: &mut ClientRequest,
+    needed: InputRequiredResult,
+) -> Result<(), McpError> {
+    let answers = answers(shared, needed.input_requests.unwrap_or_default()).await?;
     let answers = (!answers.is_empty()).then_some(answers);
     let (responses, state) = match request {
         ClientRequest::CallToolRequest(request) => {
@@ -331,14 +339,14 @@ async fn round(
     span: &RequestSpan,
 ) -> Result<ServerResult, Failure> {
     let method = request.method().to_owned();
-    let progress = Arc::new(Progress::new(scope.reporter.clone()));
-    request.extensions_mut().insert(Arc::clone(&progress));
+    let progress = &scope.progress;
+    request.extensions_mut().insert(Arc::clone(progress));
     let options = PeerRequestOptions::default().with_meta(metadata(connection, shared, scope));
     let sent = connection.peer.send_cancellable_request(request, options);
     let mut handle = sent.await.map_err(Failure::Service)?;
     span.has_id(&handle.id);
 
-    let mut abandoned = TellServer::armed(&handle.peer, handle.id.clone());
+    let mut abandoned = TellServer::of_request(&handle.peer, handle.id.clone());
     let mut questions = connection.watch.questions();
     let settings = &shared.settings;
     let mut clock = Clock::start(settings.request_timeout, settings.max_request_time);
@@ -386,23 +394,46 @@ pub(super) fn cancelled(method: &str) -> McpError {
     McpError::Other(Box::new(McpCancelled { method: method.to_owned() }))
 }
 
-/// A guard for a pending request. Dropping the guard sends `notifications/cancelled` for the request to the server.
-struct TellServer {
-    /// The request to cancel. `None` once the guard is disarmed.
-    request: Option<(Peer<RoleClient>, RequestId)>,
+/// Maximum time for sending a cancellation to the server.
+const TELLING: Duration = Duration::from_secs(10);
+
+/// A guard for a pending request, or for a task that the server created for a request. Dropping the guard sends a
+/// cancellation to the server: `notifications/cancelled` for a request, and `tasks/cancel` for a task.
+pub(super) struct TellServer {
+    /// The request or task to cancel. `None` once the guard is disarmed.
+    abandoned: Option<(Peer<RoleClient>, Abandoned)>,
     /// The reason that the notification `notifications/cancelled` contains.
     reason: &'static str,
 }
 
+/// The work of a server that the client no longer waits for.
+enum Abandoned {
+    Request(RequestId),
+    /// Id of a task. `notifications/cancelled` must not be used for a task (tasks extension, "Task Cancellation").
+    Task(String),
+}
+
 impl TellServer {
-    fn armed(peer: &Peer<RoleClient>, id: RequestId) -> Self {
-        Self { request: Some((peer.clone(), id)), reason: "cancelled by the caller" }
+    fn of_request(peer: &Peer<RoleClient>, id: RequestId) -> Self {
+        let abandoned = Some((peer.clone(), Abandoned::Request(id)));
+        Self { abandoned, reason: "cancelled by the caller" }
+    }
+
+    pub(super) fn of_task(peer: &Peer<RoleClient>, id: &str) -> Self {
+        Self { abandoned: Some((peer.clone(), Abandoned::Task(id.to_owned()))), reason: "" }
     }
 
     /// Disables this guard, so that its drop sends no cancellation to the server. Called when the response has arrived
     /// or the connection has ended.
-    fn disarm(&mut self) {
-        self.request = None;
+    pub(super) fn disarm(&mut self) {
+        self.abandoned = None;
+    }
+
+    /// Uses another connection for the cancellation, because the client has reconnected.
+    pub(super) fn move_to(&mut self, peer: &Peer<RoleClient>) {
+        if let Some((current, _)) = &mut self.abandoned {
+            *current = peer.clone();
+        }
     }
 
     fn because(&mut self, reason: &'static str) {
@@ -412,13 +443,22 @@ impl TellServer {
 
 impl Drop for TellServer {
     fn drop(&mut self) {
-        let Some((peer, id)) = self.request.take() else { return };
+        let Some((peer, abandoned)) = self.abandoned.take() else { return };
         // Without a runtime, the connection has ended too, and there is nothing to cancel.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let params = CancelledNotificationParam::new(Some(id), Some(self.reason.to_owned()));
+        let reason = self.reason;
         runtime.spawn(async move {
-            let notification = CancelledNotification::new(params);
-            if let Err(error) = peer.send_notification(notification.into()).await {
+            let telling = async {
+                match abandoned {
+                    Abandoned::Request(id) => {
+                        let reason = Some(reason.to_owned());
+                        let params = CancelledNotificationParam::new(Some(id), reason);
+                        peer.send_notification(CancelledNotification::new(params).into()).await
+                    }
+                    Abandoned::Task(id) => peer.cancel_task(CancelTaskParams::new(id)).await,
+                }
+            };
+            if let Ok(Err(error)) = tokio::time::timeout(TELLING, telling).await {
                 tracing::debug!(target: "neuron_mcp", %error, "the cancellation of a request could not be sent");
             }
         });

@@ -9,8 +9,9 @@ use std::time::Duration;
 use futures_util::future::Either;
 use neuron_types::{McpError, ProgressReporter};
 use rmcp::model::{
-    ClientJsonRpcMessage, GetExtensions, GetMeta, JsonRpcMessage, ProgressNotificationParam,
-    ProgressToken, RequestId, ServerJsonRpcMessage, ServerNotification,
+    ClientJsonRpcMessage, ClientRequest, GetExtensions, GetMeta, JsonRpcMessage,
+    ProgressNotificationParam, ProgressToken, RequestId, ServerJsonRpcMessage, ServerNotification,
+    ServerResult,
 };
 use rmcp::service::{RoleClient, ServiceError};
 use rmcp::transport::Transport;
@@ -38,6 +39,8 @@ pub(super) struct Watch {
     subscription: Mutex<Option<RequestId>>,
     /// Number of server requests that this client is handling.
     asking: watch::Sender<usize>,
+    /// Number of received notifications about tasks.
+    tasks: watch::Sender<usize>,
     /// `true` once the protocol version is negotiated.
     settled: AtomicBool,
     /// `true` once the connection accepts no new requests.
@@ -56,6 +59,7 @@ impl Watch {
             waiting: Mutex::default(),
             subscription: Mutex::default(),
             asking: watch::Sender::new(0),
+            tasks: watch::Sender::new(0),
             settled: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             ended: CancellationToken::new(),
@@ -138,6 +142,11 @@ impl Watch {
         self.asking.subscribe()
     }
 
+    /// Returns a receiver that changes with each notification about a task of the server.
+    pub(super) fn task_changes(&self) -> watch::Receiver<usize> {
+        self.tasks.subscribe()
+    }
+
     /// Sets the id of this client's own `subscriptions/listen` request, or `None` for no request. Notifications of this
     /// subscription are not passed to the SDK.
     pub(super) fn own_subscription(&self, id: Option<RequestId>) {
@@ -192,6 +201,9 @@ impl Watch {
                 let message = wire::log::message_from_sdk(message.params.clone());
                 self.events.send(McpEvent::Log(message));
             }
+            ServerNotification::TaskStatusNotification(_) => {
+                self.tasks.send_modify(|count| *count = count.wrapping_add(1));
+            }
             // The SDK has no type for this notification (MCP specification 2025-11-25, elicitation).
             ServerNotification::CustomNotification(custom)
                 if custom.method == "notifications/elicitation/complete" =>
@@ -216,13 +228,15 @@ impl Watch {
 pub(super) struct Progress {
     /// The user's receiver of progress.
     reporter: Option<Arc<dyn ProgressReporter>>,
+    /// The last reported progress.
+    last: Mutex<f64>,
     /// Notified of each progress notification, to restart the timeout of the request.
     made: Notify,
 }
 
 impl Progress {
     pub(super) fn new(reporter: Option<Arc<dyn ProgressReporter>>) -> Self {
-        Self { reporter, made: Notify::new() }
+        Self { reporter, ..Self::default() }
     }
 
     /// Waits for the next progress notification.
@@ -232,12 +246,21 @@ impl Progress {
 
     /// Passes a progress notification to the user's receiver, and restarts the timeout of the request.
     fn report(&self, progress: &ProgressNotificationParam) {
-        if let Some(reporter) = &self.reporter {
-            survive("progress", || {
-                reporter.report(progress.progress, progress.total, progress.message.as_deref());
-            });
-        }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = progress.progress;
+        self.pass_on(progress.progress, progress.total, progress.message.as_deref());
         self.made.notify_one();
+    }
+
+    /// Passes the status message of a task to the user's receiver, with the last reported progress.
+    pub(super) fn status(&self, message: &str) {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        self.pass_on(last, None, Some(message));
+    }
+
+    fn pass_on(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        if let Some(reporter) = &self.reporter {
+            survive("progress", || reporter.report(progress, total, message));
+        }
     }
 }
 
@@ -261,6 +284,12 @@ impl<T> Watched<T> {
     /// Registers the [`Progress`] of a request that is about to be sent. Returns `false` if the message must not be
     /// sent.
     fn note_sent(&mut self, message: &mut ClientJsonRpcMessage) -> bool {
+        // The versions with a handshake have no extension for tasks.
+        if let JsonRpcMessage::Request(request) = message
+            && let ClientRequest::InitializeRequest(initialize) = &mut request.request
+        {
+            initialize.params.capabilities.extensions = None;
+        }
         if let JsonRpcMessage::Request(request) = message
             && let Some(progress) = request.request.extensions_mut().remove::<Arc<Progress>>()
             && let Some(token) = request.request.get_meta().get_progress_token()
@@ -273,6 +302,12 @@ impl<T> Watched<T> {
     /// Updates the state for a message that the server sent. Returns the message that the SDK must handle, if any.
     fn note_received(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
         let answered = match &message {
+            // Progress of a task is still accepted.
+            JsonRpcMessage::Response(response)
+                if matches!(response.result, ServerResult::CreateTaskResult(_)) =>
+            {
+                None
+            }
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Notification(notification) => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, future};
 use neuron_types::{ProgressReporter, ToolContext, UsageMeter};
 use rmcp::RoleServer;
-use rmcp::model::{ErrorCode, ErrorData, InputRequiredResult, InputResponses};
+use rmcp::model::{ErrorCode, ErrorData, InputRequests, InputRequiredResult, InputResponses};
 use rmcp::service::RequestContext;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
@@ -47,6 +47,8 @@ pub(crate) struct Call {
     /// Cancellation token that the tool receives. Cancelled when the request is cancelled, the connection ends, or the
     /// server shuts down.
     token: CancellationToken,
+    /// Cancelled when the client cancels the request, or the task into which the call turned.
+    cancelled: CancellationToken,
     /// Tokens that signal the end of a connection over a pair of streams. Never cancelled over HTTP.
     closing: Closing,
     /// Permit of the session's limit on concurrent calls. Released when the call is dropped.
@@ -117,9 +119,29 @@ impl Call {
         let timeout = serving.server.input_timeout;
         let closing = session.closing().clone();
         let propagation = serving.server.propagation.clone();
+        let cancelled = context.ct.clone();
         let peer = McpPeer::new(context, session, Inputs::new(answers), timeout, propagation);
         let token = serving.server.context.cancellation_token.child_token();
-        Ok(Self { peer, id, round: number, origin, token, closing, _place: place })
+        Ok(Self { peer, id, round: number, origin, token, cancelled, closing, _place: place })
+    }
+
+    /// Lets `token` cancel the call, instead of the end of the client's request.
+    pub(crate) fn cancel_with(&mut self, token: CancellationToken) {
+        self.cancelled = token;
+    }
+
+    /// Prepares the next run of the call, which has become a task. `answers` are the client's responses so far.
+    pub(crate) fn repeat(&mut self, answers: InputResponses) {
+        self.peer = self.peer.again(Inputs::new(answers));
+    }
+
+    /// Waits until the call is cancelled, the connection ends, or the server shuts down.
+    pub(crate) async fn over(&self, serving: &Serving) {
+        tokio::select! {
+            () = self.cancelled.cancelled() => {}
+            () = serving.server.shutdown.cancelled() => {}
+            () = self.closing.calls_end.cancelled() => {}
+        }
     }
 
     pub(crate) fn peer(&self) -> &McpPeer {
@@ -159,24 +181,15 @@ impl Call {
         if self.peer.version().has_handshake() {
             return Ok(Ending::AsItIs);
         }
-        // The requests are recorded in the call and not in its error, because a tool or middleware may replace the
-        // error.
-        let inputs = self.peer.inputs();
-        let open = inputs.take_open();
+        let open = self.open_requests(failure)?;
         if open.is_empty() {
-            return match inputs.take_missing() {
-                // A tool may have handled the missing capability and failed for another reason.
-                Some(missing) if failure.contains(&missing.text) => {
-                    Err(ErrorData::missing_required_client_capability(missing.capabilities))
-                }
-                _ => Ok(Ending::AsItIs),
-            };
+            return Ok(Ending::AsItIs);
         }
         let round = Round {
             call_id: self.id.clone(),
             number: self.round + 1,
             asked: open.keys().cloned().collect(),
-            answers: inputs.answers(),
+            answers: self.peer.inputs().answers(),
         };
         Ok(match serving.rounds.seal(&round, &self.origin) {
             Some(state) => Ending::InputRequired(InputRequiredResult::new(Some(open), Some(state))),
@@ -184,6 +197,24 @@ impl Call {
                 "the call needs too many rounds of input, or the client's responses are too long",
             ),
         })
+    }
+
+    /// Removes and returns the call's requests for input without a response. `failure` is the text of the failure.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the call failed because the client lacks a required capability.
+    pub(crate) fn open_requests(&self, failure: &str) -> Result<InputRequests, ErrorData> {
+        // The requests are recorded in the call and not in its error, because a tool or middleware may replace the
+        // error.
+        let open = self.peer.inputs().take_open();
+        match self.peer.inputs().take_missing().filter(|_| open.is_empty()) {
+            // A tool may have handled the missing capability and failed for another reason.
+            Some(missing) if failure.contains(&missing.text) => {
+                Err(ErrorData::missing_required_client_capability(missing.capabilities))
+            }
+            _ => Ok(open),
+        }
     }
 
     /// Runs the user code `work` and returns its result. If `work` completes, all its notifications are passed to the
@@ -222,7 +253,7 @@ impl Call {
         tokio::select! {
             // A cancelled request must not get a result, even if the result is ready.
             biased;
-            () = self.peer.context().ct.cancelled() => {}
+            () = self.cancelled.cancelled() => {}
             () = shutdown => {}
             (result, ()) = &mut work => {
                 token.disarm();

@@ -4,26 +4,28 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use neuron_types::{ContentItem, ToolError, ToolOutput};
+use neuron_types::ToolError;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
-    CustomResult, ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResponse,
-    InitializeRequestParams, InitializeResult, JsonObject, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities,
-    ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
+    GetPromptResponse, GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult,
+    InputRequiredResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 
 use super::call::{Call, Ending, Target};
-use super::peer::version_of;
+use super::peer::{principal_of, version_of};
 use super::prompts::DynPrompts;
 use super::resources::DynResources;
 use super::serving::Serving;
 use super::session::{Closing, Session};
+use super::tasks::{Kept, McpTasks, ToolRun, unknown_task};
 use super::{cursor, tool_result};
 use crate::propagation::Propagation;
 use crate::{CompletionTarget, McpVersion, wire};
@@ -84,6 +86,54 @@ impl Handler {
         self.serving.server.prompts.as_deref().ok_or_else(|| method_not_found(method))
     }
 
+    /// Returns the settings of tasks. If the server has none, returns the error "method not found" for `method`.
+    fn tasks(&self, method: &str) -> Result<&McpTasks, ErrorData> {
+        self.serving.server.tasks.as_ref().ok_or_else(|| method_not_found(method))
+    }
+
+    /// Returns the task with this id.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the version of the request has no tasks, or if the task is unknown and there is no source.
+    fn task(
+        &self,
+        id: &str,
+        method: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Task, ErrorData> {
+        let tasks = self.tasks(method)?;
+        if version_of(context).has_handshake() {
+            return Err(method_not_found(method));
+        }
+        match tasks.kept(id, principal_of(context)) {
+            Some(task) => Ok(task.stored().map_or(Task::Kept(task), Task::Stored)),
+            None if tasks.has_source() => Ok(Task::Stored(id.to_owned())),
+            None => Err(unknown_task()),
+        }
+    }
+
+    /// Returns the requests for input of a failed call of resources or prompts.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error for the client if the call needs no input. `unknown` is the error for an unknown item.
+    fn input_of(
+        &self,
+        call: &Call,
+        error: &ToolError,
+        unknown: ErrorData,
+    ) -> Result<InputRequiredResult, ErrorData> {
+        match call.ending(&self.serving, &tool_result::text(error))? {
+            Ending::InputRequired(result) => Ok(result),
+            Ending::TooMuch(text) => Err(ErrorData::internal_error(text, None)),
+            Ending::AsItIs => match error {
+                ToolError::NotFound(_) => Err(unknown),
+                error => Err(refusal(error)),
+            },
+        }
+    }
+
     /// Returns how long the client may cache a list, in milliseconds. Returns `None` before protocol version
     /// 2026-07-28, because results then have no field for this time.
     fn list_ttl(&self, version: McpVersion) -> Option<u64> {
@@ -107,10 +157,21 @@ impl Handler {
                 server.resources.is_some()
             }
             "prompts/get" | "prompts/list" => server.prompts.is_some(),
+            "tasks/get" | "tasks/update" | "tasks/cancel" => {
+                server.tasks.is_some() && !version_of(context).has_handshake()
+            }
             "completion/complete" => server.resources.is_some() || server.prompts.is_some(),
             _ => false,
         }
     }
+}
+
+/// The place where a task is stored.
+enum Task {
+    /// A task in memory.
+    Kept(Arc<Kept>),
+    /// A task of the source, with its id there.
+    Stored(String),
 }
 
 /// Implements the [`ServerHandler`] methods that return a page of the user's resources, templates or prompts.
@@ -158,6 +219,10 @@ impl ServerHandler for Handler {
         if server.resources.is_some() || server.prompts.is_some() {
             capabilities.completions = Some(JsonObject::default());
         }
+        if server.tasks.is_some() {
+            capabilities.extensions =
+                ServerCapabilities::builder().enable_tasks().build().extensions;
+        }
         let mut info = ServerConfig::new(capabilities);
         info.server_info = wire::peer_info::implementation_to_sdk(&server.implementation);
         info.instructions.clone_from(&server.instructions);
@@ -169,7 +234,9 @@ impl ServerHandler for Handler {
         mut request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        let answer = self.negotiate_initialize(&request)?;
+        let mut answer = self.negotiate_initialize(&request)?;
+        // The versions with a handshake have no tasks.
+        answer.capabilities.extensions = None;
         // Later requests look up the version in the peer info, so the requested version is replaced by the negotiated
         // one.
         request.protocol_version = answer.protocol_version.clone();
@@ -239,21 +306,64 @@ impl ServerHandler for Handler {
             state: request.request_state,
         };
         let call = self.call(context, target)?;
-        let version = call.peer().version();
-        let context = call.tool_context(&self.serving);
-        let result = call.run(&self.serving, tools.execute(&name, arguments, &context)).await?;
-        let output = result.unwrap_or_else(|error| tool_result::of_error(&error));
-        // If a failed call has open requests to the client, these requests are returned instead of the failure.
-        if output.is_error {
-            match call.ending(&self.serving, &text_of(&output))? {
-                Ending::AsItIs => {}
-                Ending::InputRequired(result) => return Ok(result.into()),
-                Ending::TooMuch(text) => {
-                    return Ok(wire::tool::output_to_sdk(&ToolOutput::error(text), version).into());
-                }
-            }
+        let name = name.into_owned();
+        let run = ToolRun { serving: Arc::clone(&self.serving), tools, name, arguments };
+        let tasks = self.serving.server.tasks.clone();
+        match tasks.filter(|_| call.peer().supports_tasks()).map(|it| (it.grace(&run.name), it)) {
+            Some((Some(grace), tasks)) => run.run_as_task(tasks, call, grace).await,
+            _ => run.plain(call).await,
         }
-        Ok(wire::tool::output_to_sdk(&output, version).into())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let asked = request.task_id;
+        let id = match self.task(&asked, "tasks/get", &context)? {
+            Task::Kept(task) => return Ok(GetTaskResult::new(task.report(&asked))),
+            Task::Stored(id) => id,
+        };
+        let call = self.call(context, Target::list("tasks/get"))?;
+        let tasks = self.tasks("tasks/get")?;
+        let task = call.run(&self.serving, tasks.stored(&id, &asked, call.peer())).await??;
+        Ok(GetTaskResult::new(task))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let given = request.input_responses;
+        let id = match self.task(&request.task_id, "tasks/update", &context)? {
+            Task::Kept(task) => {
+                task.answer(given);
+                return Ok(());
+            }
+            Task::Stored(id) => id,
+        };
+        let call = self.call(context, Target::list("tasks/update"))?;
+        let tasks = self.tasks("tasks/update")?;
+        call.run(&self.serving, tasks.update_stored(&id, given, call.peer())).await?
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let id = match self.task(&request.task_id, "tasks/cancel", &context)? {
+            Task::Kept(task) => {
+                task.cancel();
+                return Ok(());
+            }
+            Task::Stored(id) => id,
+        };
+        let call = self.call(context, Target::list("tasks/cancel"))?;
+        let tasks = self.tasks("tasks/cancel")?;
+        call.run(&self.serving, tasks.cancel_stored(&id, call.peer())).await?
     }
 
     lists! {
@@ -284,18 +394,14 @@ impl ServerHandler for Handler {
                 let contents = contents.iter().map(wire::content::contents_to_sdk).collect();
                 Ok(ReadResourceResult::new(contents).into())
             }
-            Err(error) => match call.ending(&self.serving, &tool_result::text(&error))? {
-                Ending::InputRequired(result) => Ok(result.into()),
-                Ending::TooMuch(text) => Err(ErrorData::internal_error(text, None)),
-                Ending::AsItIs => Err(match error {
-                    // Since 2026-07-28 the SDK replaces this error code (-32002) by the code for invalid parameters.
-                    ToolError::NotFound(_) => ErrorData::resource_not_found(
-                        format!("resource not found: {}", request.uri),
-                        Some(serde_json::json!({ "uri": request.uri })),
-                    ),
-                    error => refusal(&error),
-                }),
-            },
+            Err(error) => {
+                // Since 2026-07-28 the SDK replaces this error code (-32002) by the code for invalid parameters.
+                let unknown = ErrorData::resource_not_found(
+                    format!("resource not found: {}", request.uri),
+                    Some(serde_json::json!({ "uri": request.uri })),
+                );
+                Ok(self.input_of(&call, &error, unknown)?.into())
+            }
         }
     }
 
@@ -317,16 +423,11 @@ impl ServerHandler for Handler {
         let work = prompts.get(&request.name, &arguments, call.peer());
         match call.run(&self.serving, work).await? {
             Ok(prompt) => Ok(wire::prompt::result_to_sdk(&prompt, call.peer().version()).into()),
-            Err(error) => match call.ending(&self.serving, &tool_result::text(&error))? {
-                Ending::InputRequired(result) => Ok(result.into()),
-                Ending::TooMuch(text) => Err(ErrorData::internal_error(text, None)),
-                Ending::AsItIs => Err(match error {
-                    ToolError::NotFound(_) => {
-                        ErrorData::invalid_params(format!("unknown prompt: {}", request.name), None)
-                    }
-                    error => refusal(&error),
-                }),
-            },
+            Err(error) => {
+                let text = format!("unknown prompt: {}", request.name);
+                let unknown = ErrorData::invalid_params(text, None);
+                Ok(self.input_of(&call, &error, unknown)?.into())
+            }
         }
     }
 
@@ -458,9 +559,4 @@ fn prompt_arguments(arguments: JsonObject) -> Result<HashMap<String, String>, Er
         }
     };
     arguments.into_iter().map(text).collect()
-}
-
-/// Joins the content items of a tool result into one text.
-fn text_of(output: &ToolOutput) -> String {
-    output.content.iter().map(ContentItem::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -24,7 +24,7 @@ const ATTEMPTS: usize = 3;
 
 /// Reason why [`McpPeer::ask`] returned no responses.
 #[derive(Debug, thiserror::Error)]
-enum InputError {
+pub(super) enum InputError {
     #[error("the client does not support {0}: it has not declared this capability")]
     Unsupported(&'static str),
     #[error("the request `{key}` to the client is invalid")]
@@ -153,7 +153,7 @@ impl McpPeer {
         R: Into<InputRequest>,
     {
         // A task that the call has spawned may still have the peer after the end of the call.
-        if self.outbox().is_closed() {
+        if self.inputs().over.is_cancelled() {
             return Err(InputError::Over.into());
         }
         let trace = self.current_trace_context();
@@ -269,7 +269,7 @@ impl McpPeer {
 
     /// Checks that the client has declared the capability for a request. Otherwise returns [`InputError::Unsupported`],
     /// and records the missing capability for the response to the call.
-    fn check_support(&self, request: &InputRequest) -> Result<(), InputError> {
+    pub(super) fn check_support(&self, request: &InputRequest) -> Result<(), InputError> {
         let (supported, what) = match request {
             InputRequest::Elicitation(ElicitationRequest::Form { .. }) => {
                 (self.supports_elicitation_form(), "forms (elicitation)")

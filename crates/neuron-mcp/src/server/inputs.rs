@@ -32,6 +32,8 @@ pub(super) struct Known {
     pub(super) open: BTreeMap<String, model::InputRequest>,
     /// Set if a request was refused because the client lacks a capability.
     pub(super) missing: Option<Missing>,
+    /// Id of the task that the tool has started. The client receives this task instead of a result.
+    pub(super) task: Option<String>,
     /// JSON-RPC ids of sent requests without a response. Empty since protocol version 2026-07-28.
     waiting: HashSet<RequestId>,
 }
@@ -91,6 +93,11 @@ impl Inputs {
     /// missing capability.
     pub(crate) fn take_missing(&self) -> Option<Missing> {
         self.lock().missing.take()
+    }
+
+    /// Removes and returns the id of the task that the client must receive instead of a result, if any.
+    pub(crate) fn take_task(&self) -> Option<String> {
+        self.lock().task.take()
     }
 
     /// Returns the client's response to a request, or `None` if there is no valid response. Removes an invalid

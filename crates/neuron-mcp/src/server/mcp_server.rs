@@ -13,6 +13,7 @@ use super::cursor::PAGE_SIZE;
 use super::notifier::{Hub, McpNotifier};
 use super::prompts::{DynPrompts, McpPrompts};
 use super::resources::{DynResources, McpResources};
+use super::tasks::McpTasks;
 use crate::propagation::Propagation;
 use crate::{McpImplementation, TraceContext};
 
@@ -61,6 +62,8 @@ pub struct McpServer {
     pub(super) input_timeout: Duration,
     /// Maximum number of concurrent calls of one connection or HTTP session.
     pub(super) max_calls: usize,
+    /// Settings of tasks. `None` if no call becomes a task.
+    pub(super) tasks: Option<McpTasks>,
     /// Shuts the server down when cancelled.
     pub(super) shutdown: CancellationToken,
     /// The user's functions that convert between spans and trace contexts.
@@ -92,6 +95,7 @@ impl McpServer {
             state_ttl: STATE_TTL,
             input_timeout: INPUT_TIMEOUT,
             max_calls: MAX_CALLS,
+            tasks: None,
             shutdown: CancellationToken::new(),
             propagation: Propagation::default(),
         }
@@ -225,6 +229,13 @@ impl McpServer {
     pub fn with_max_calls(mut self, calls: usize) -> Self {
         // `Semaphore::new` panics above its maximum number of permits.
         self.max_calls = calls.clamp(1, Semaphore::MAX_PERMITS);
+        self
+    }
+
+    /// Lets long tool calls become tasks, and offers the tasks that the application stores. Defaults to neither.
+    #[must_use]
+    pub fn with_tasks(mut self, tasks: McpTasks) -> Self {
+        self.tasks = Some(tasks);
         self
     }
 

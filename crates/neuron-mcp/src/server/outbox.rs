@@ -32,7 +32,7 @@ pub(crate) struct Outbox {
 struct Queue {
     /// Notifications to send, oldest first.
     waiting: VecDeque<ServerNotification>,
-    /// Set when the call is over. Further notifications are dropped.
+    /// Set when the call is over or has become a task. Further notifications are dropped.
     is_closed: bool,
 }
 
@@ -53,11 +53,6 @@ impl Outbox {
         queue.waiting.push_back(notification);
         drop(queue);
         self.changed.notify_one();
-    }
-
-    /// Returns `true` if the queue is closed because the call is over. Further notifications are then dropped.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.lock().is_closed
     }
 
     /// Closes the queue of the call's notifications. Queued notifications are still sent, and further notifications are

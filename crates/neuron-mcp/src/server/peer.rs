@@ -81,6 +81,16 @@ impl McpPeer {
         }
     }
 
+    /// Creates the peer of the next run of the same call. Its notifications are dropped, because the call is a task.
+    /// `inputs` contains the responses that the client has already sent.
+    pub(crate) fn again(&self, inputs: Inputs) -> Self {
+        let Inner { context, session, input_timeout, propagation, .. } = &*self.inner;
+        let (context, session) = (context.clone(), Arc::clone(session));
+        let peer = Self::new(context, session, inputs, *input_timeout, propagation.clone());
+        peer.outbox().close();
+        peer
+    }
+
     pub(crate) fn context(&self) -> &RequestContext<RoleServer> {
         &self.inner.context
     }
@@ -163,6 +173,43 @@ impl McpPeer {
     #[must_use]
     pub fn supports_roots(&self) -> bool {
         self.inner.capabilities.roots.is_some()
+    }
+
+    /// Returns `true` if the client accepts a task instead of the result of a tool call. See
+    /// [`answer_with_task`](Self::answer_with_task).
+    #[must_use]
+    pub fn supports_tasks(&self) -> bool {
+        !self.version().has_handshake() && self.inner.capabilities.supports_tasks()
+    }
+
+    /// Lets the client receive a task of the server's [`TaskSource`](crate::TaskSource) instead of the result of the
+    /// tool. Returns `false`, and does nothing, if the client does not [support tasks](Self::supports_tasks). The tool
+    /// must then wait for the end of its work.
+    ///
+    /// The task must exist before the tool returns. If the tool returns an error, the client receives the error.
+    ///
+    /// # Example: a tool that starts a durable run
+    ///
+    /// ```
+    /// use neuron_mcp::McpPeer;
+    /// use neuron_types::{ToolContext, ToolError};
+    /// # async fn submit(_: &str) -> Result<String, ToolError> { Ok("random".into()) }
+    /// # async fn wait_for(_: &str) -> Result<String, ToolError> { Ok("done".into()) }
+    ///
+    /// async fn research(topic: String, ctx: &ToolContext) -> Result<String, ToolError> {
+    ///     let run = submit(&topic).await?;
+    ///     match ctx.extensions.get::<McpPeer>() {
+    ///         Some(peer) if peer.answer_with_task(&run) => Ok("started".into()),
+    ///         _ => wait_for(&run).await,
+    ///     }
+    /// }
+    /// ```
+    pub fn answer_with_task(&self, id: &str) -> bool {
+        let is_supported = self.supports_tasks();
+        if is_supported {
+            self.inputs().lock().task = Some(id.to_owned());
+        }
+        is_supported
     }
 
     /// Queues a log message for the client without waiting. The message is dropped if its level is below the client's

@@ -17,7 +17,7 @@ use serde_json::Value;
 const MAX_STATE_BYTES: usize = 1 << 20;
 
 /// Maximum number of times that a client may repeat a call with the requested input.
-const MAX_ROUNDS: u32 = 100;
+pub(crate) const MAX_ROUNDS: u32 = 100;
 
 /// The state of a call between two rounds. A round ends when the call requests input, and the next begins when the
 /// client repeats the call. Meanwhile the client stores the state. It can read the state but not change it.

@@ -54,7 +54,7 @@ impl Serving {
 }
 
 /// Returns unpredictable random bytes. Returns an error if the system has no random numbers.
-fn random<const N: usize>() -> Result<[u8; N], McpError> {
+pub(super) fn random<const N: usize>() -> Result<[u8; N], McpError> {
     let mut bytes = [0; N];
     let random = rustls::crypto::ring::default_provider().secure_random;
     let failed = |_| McpError::Initialization("the system returned no random numbers".to_owned());

@@ -148,6 +148,10 @@ impl ServerHandler for Traced {
             Subject::prompt("prompts/get", &request.name);
         complete(request: model::CompleteRequestParams) -> model::CompleteResult,
             wire::span::of_completion("completion/complete", &request.r#ref);
+        get_task(request: model::GetTaskParams) -> model::GetTaskResult,
+            Subject::method("tasks/get");
+        update_task(request: model::UpdateTaskParams) -> (), Subject::method("tasks/update");
+        cancel_task(request: model::CancelTaskParams) -> (), Subject::method("tasks/cancel");
         subscribe(request: model::SubscribeRequestParams) -> (),
             Subject::resource("resources/subscribe", &request.uri);
         unsubscribe(request: model::UnsubscribeRequestParams) -> (),

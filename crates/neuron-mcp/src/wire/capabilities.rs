@@ -12,11 +12,16 @@ pub(crate) struct Abilities {
     pub(crate) forms: bool,
     pub(crate) urls: bool,
     pub(crate) roots: bool,
+    /// `true` if the client can follow a task that a server creates for a tool call.
+    pub(crate) tasks: bool,
 }
 
 /// Converts a client's capabilities to the SDK's type, for the handshake.
 pub(crate) fn to_sdk(abilities: Abilities) -> ClientCapabilities {
-    let mut sent = ClientCapabilities::default();
+    let mut sent = match abilities.tasks {
+        true => ClientCapabilities::builder().enable_tasks().build(),
+        false => ClientCapabilities::default(),
+    };
     if abilities.sampling {
         let mut sampling = SamplingCapability::default();
         sampling.tools = Some(JsonObject::new());

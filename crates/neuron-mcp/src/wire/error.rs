@@ -29,7 +29,7 @@ pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
         ServiceError::TransportSend(error) => {
             if let Some(StreamableHttpError::ResponseBodyTooLarge { max_size }) = http_error(&error)
             {
-                return McpError::Other(Box::new(response_exceeds(method, *max_size, None)));
+                return McpError::Other(Box::new(response_exceeds(method, *max_size)));
             }
             let what = if was_sent(&error) { "failed" } else { "could not be sent" };
             McpError::Transport(format!("{method} {what}: {}", transport_text(&error)))
@@ -71,7 +71,7 @@ fn not_taken(method: &str, error: &ErrorData) -> Option<Box<dyn Error + Send + S
     Some(match data.get("limit").and_then(Value::as_u64) {
         Some(limit) => {
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-            Box::new(response_exceeds(method, limit, Some("max_message_bytes")))
+            Box::new(response_exceeds(method, limit))
         }
         None => {
             let reason = &error.message;
@@ -80,10 +80,10 @@ fn not_taken(method: &str, error: &ErrorData) -> Option<Box<dyn Error + Send + S
     })
 }
 
-/// Returns the error for a response of more than `limit` bytes. `setting` is the name of the builder method that sets
-/// the limit, or `None` for a fixed limit.
-fn response_exceeds(method: &str, limit: usize, setting: Option<&'static str>) -> McpLimitExceeded {
+/// Returns the error for a response of more than `limit` bytes.
+fn response_exceeds(method: &str, limit: usize) -> McpLimitExceeded {
     let (method, what) = (method.to_owned(), "the server's answer");
+    let setting = Some("max_message_bytes");
     McpLimitExceeded { method, what, limit, unit: "bytes", setting }
 }
 

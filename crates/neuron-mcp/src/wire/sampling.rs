@@ -194,6 +194,8 @@ fn block_to_sdk(block: &ContentBlock) -> Option<SamplingMessageContentBlock> {
             result.is_error = Some(*is_error);
             SamplingMessageContentBlock::ToolResult(result)
         }
+        // A block in the format of a vendor.
+        ContentBlock::Raw { portable: Some(portable), .. } => return block_to_sdk(portable),
         ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => return None,
         block => {
             let text = block.to_string();

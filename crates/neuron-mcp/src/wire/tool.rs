@@ -80,11 +80,15 @@ pub(crate) fn output_from_sdk(result: CallToolResult) -> ToolOutput {
     }
 }
 
-/// Converts the result of a tool that the SDK could not parse, block by block. Returns `None` if the JSON has no field
-/// of a result.
+/// Converts the result of a tool that the SDK could not parse, block by block. A result without content is empty.
+/// Returns `None` if the JSON has other fields, and no field of a result.
 pub(crate) fn output_from_json(result: &Value) -> Option<ToolOutput> {
     const KNOWN: [&str; 3] = ["content", "structuredContent", "isError"];
-    let fields = result.as_object().filter(|it| KNOWN.iter().any(|key| it.contains_key(*key)))?;
+    const COMMON: [&str; 2] = ["_meta", "resultType"];
+    let fields = result.as_object().filter(|fields| {
+        KNOWN.iter().any(|key| fields.contains_key(*key))
+            || fields.keys().all(|key| COMMON.contains(&key.as_str()))
+    })?;
     let content = match fields.get("content") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(blocks)) => blocks.iter().map(content::from_json).collect(),

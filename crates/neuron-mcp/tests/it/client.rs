@@ -8,6 +8,7 @@ mod listening;
 mod lists;
 mod methods;
 mod rounds;
+mod tasks;
 
 use neuron_mcp::{McpClient, McpClientBuilder};
 use serde_json::{Value, json};

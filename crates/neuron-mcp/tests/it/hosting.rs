@@ -13,3 +13,4 @@ mod service;
 mod sessions;
 mod shutdown;
 mod standard;
+mod tasks;

@@ -5,6 +5,7 @@ mod bridge;
 mod client;
 #[cfg(unix)]
 mod conformance;
+mod durable_tasks;
 mod fake_server;
 #[cfg(unix)]
 mod hostile;

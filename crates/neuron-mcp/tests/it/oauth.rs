@@ -126,8 +126,8 @@ async fn refused_new_token_is_an_error() {
 
 #[tokio::test]
 async fn expiring_token_is_renewed_without_the_user() {
-    // The client renews a token that expires within 30 seconds. With this lifetime it renews before each request.
-    let servers = Servers::start(Behaviour { expires_in: Some(1), ..Default::default() }).await;
+    // A token with this lifetime has always expired, so the client renews it before each request.
+    let servers = Servers::start(Behaviour { expires_in: Some(0), ..Default::default() }).await;
     let client = connect(&servers, agreeing(&servers)).await.unwrap();
     client.list_all_tools().await.unwrap();
     assert_eq!(servers.count("page"), 1);
@@ -175,8 +175,8 @@ async fn cancel_in_renewal(servers: &Servers, client: &McpClient) {
 async fn renewal_completes_after_its_call_is_cancelled() {
     let servers = Servers::start(Behaviour::default()).await;
     let client = connect(&servers, agreeing(&servers).with_scopes(["write"])).await.unwrap();
-    // First case: the server refuses the revoked token. The renewed token expires within a second.
-    servers.behave(|behaviour| behaviour.expires_in = Some(1));
+    // First case: the server refuses the revoked token. The renewed token has expired at once.
+    servers.behave(|behaviour| behaviour.expires_in = Some(0));
     servers.revoke_tokens();
     cancel_in_renewal(&servers, &client).await;
     client.call_tool_json("write", json!({})).await.unwrap();

@@ -5,5 +5,6 @@ mod clients;
 mod everything;
 mod filesystem;
 mod legacy_http;
+mod newest;
 mod servers;
 mod support;

@@ -202,8 +202,8 @@ async fn provider_error_is_not_revealed_to_the_server() {
 }
 
 #[tokio::test]
-async fn tool_names_and_schemas_are_adapted_to_the_provider() {
-    let provider = ScriptedProvider::new([Reply::tool_call("c2", "fs_read", json!({ "a": 1 }))]);
+async fn tool_schemas_are_adapted_and_names_stay() {
+    let provider = ScriptedProvider::new([Reply::tool_call("c2", "fs.read", json!({ "a": 1 }))]);
     let sampling = ProviderSampling::new(provider.clone(), AllowAll);
     let result =
         ContentBlock::ToolResult { tool_use_id: "c1".into(), content: vec![], is_error: false };
@@ -229,11 +229,11 @@ async fn tool_names_and_schemas_are_adapted_to_the_provider() {
     assert_eq!(calls, ["fs.read"]);
 
     let request = &provider.requests()[0];
-    assert_eq!(request.messages, conversation("fs_read"));
+    assert_eq!(request.messages, conversation("fs.read"));
     let empty = json!({ "type": "object", "properties": {} });
-    let tools = [definition("fs_read", empty.clone()), definition("plain", empty)];
+    let tools = [definition("fs.read", empty.clone()), definition("plain", empty)];
     assert_eq!(request.tools, tools);
-    assert_eq!(request.tool_choice, Some(ToolChoice::Specific { name: "fs_read".into() }));
+    assert_eq!(request.tool_choice, Some(ToolChoice::Specific { name: "fs.read".into() }));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod identity;
 mod lists;
 mod questions;
 mod rounds;
+mod tasks;
 mod traces;
 mod with_client;
 

@@ -582,16 +582,62 @@ fn tool_choices_are_mapped() {
     for (choice, with, without) in [
         (ToolChoice::Auto, json!({"type": "auto"}), None),
         (ToolChoice::None, json!({"type": "none"}), None),
-        (ToolChoice::Required, json!({"type": "any"}), Some(json!({"type": "any"}))),
-        (
-            specific(),
-            json!({"type": "tool", "name": "look"}),
-            Some(json!({"type": "tool", "name": "look"})),
-        ),
     ] {
         check(choice.clone(), vec![tool("look")], Some(with));
         check(choice, vec![], without);
     }
+    check(ToolChoice::Required, vec![tool("look")], Some(json!({"type": "any"})));
+    check(specific(), vec![tool("look")], Some(json!({"type": "tool", "name": "look"})));
+}
+
+/// The API rejected these requests. Regression test.
+#[test]
+fn request_that_the_api_rejects_is_an_error() {
+    let check = |request: CompletionRequest, expected: &str| {
+        let error = write(request.view(), DEFAULTS, false).unwrap_err();
+        assert_eq!(error.to_string(), format!("invalid request: {expected}"));
+    };
+    let choose = |tools, choice| CompletionRequest {
+        tools,
+        tool_choice: Some(choice),
+        ..Default::default()
+    };
+    let specific = || ToolChoice::Specific { name: "fs/read".into() };
+    let no_tools = "a forced tool call needs tools: add them, or use ToolChoice::Auto";
+    check(choose(vec![], ToolChoice::Required), no_tools);
+    check(choose(vec![], specific()), no_tools);
+    // The error has the name that the caller gave.
+    check(
+        choose(vec![tool("fs_read")], specific()),
+        "the tool choice names `fs/read`, and the request has no such tool: add it, or choose another tool",
+    );
+    let stop = |sequence: &str| CompletionRequest {
+        stop_sequences: vec![sequence.into()],
+        ..Default::default()
+    };
+    check(stop(""), "a stop sequence is empty: leave it out");
+    check(
+        stop("\n\n"),
+        "Anthropic accepts no stop sequence of white space alone: leave it out, or add other characters",
+    );
+    let bmp = ImageSource::Base64 { media_type: "image/bmp".into(), data: "aGk=".into() };
+    let content = vec![ContentBlock::Image { source: bmp }];
+    check(
+        talk(vec![Message { role: Role::User, content }]),
+        "Anthropic does not accept an image of the type `image/bmp`: send it as PNG, JPEG, GIF or WebP",
+    );
+}
+
+/// An image of a tool must not make every later request fail. Regression test.
+#[test]
+fn image_of_a_tool_that_the_api_rejects_becomes_text() {
+    let url = ImageSource::Url { url: "data:image/bmp;base64,aGk=".into() };
+    let item = ContentItem::Image { source: url };
+    check_blocks(
+        Role::User,
+        vec![result(vec![item], false)],
+        json!([{"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "[image]"}]}]),
+    );
 }
 
 /// The tool choice must be sent if the tools are only in `extra`. It must not be sent without any tools, because the

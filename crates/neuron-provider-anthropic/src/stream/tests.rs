@@ -283,6 +283,18 @@ fn stream_truncated_before_stop_reason_is_one_error() {
     }
 }
 
+/// Regression test. An error in the chunk of `message_stop` turned the complete response into an error.
+#[test]
+fn error_after_message_stop_is_ignored() {
+    let bytes = answer([start(0, json!({"type": "text", "text": "a"})), stop(0)]);
+    let error = json!({"type": "error", "error": {"type": "api_error", "message": "why"}});
+    for rest in [format!("event: error\ndata: {error}\n\n"), format!("{error}\n")] {
+        let joined = [bytes.as_slice(), rest.as_bytes()].concat();
+        assert_eq!(shown(&read_bytes(&joined)), shown(&read_bytes(&bytes)), "{rest}");
+    }
+    assert!(matches!(read_bytes(&bytes).last(), Some(StreamEvent::ResponseComplete(_))));
+}
+
 /// A stream must be complete after the stop reason, even without the event `message_stop`. Some servers and proxies
 /// omit the blank line that must end this event.
 #[test]
@@ -837,27 +849,27 @@ fn missing_and_repeated_call_ids_are_replaced() {
             start(3, bare),
         ],
         &[
-            "start toolu_msg_1_0 look",
-            "input toolu_msg_1_0 {\"a\":1}",
-            "end toolu_msg_1_0",
-            "call toolu_msg_1_0 look {\"a\":1}",
+            "start toolu_msg_1 look",
+            "input toolu_msg_1 {\"a\":1}",
+            "end toolu_msg_1",
+            "call toolu_msg_1 look {\"a\":1}",
             "start c1 look",
             "start c1_2 look",
             "input c1 {\"a\":2}",
             "input c1_2 {\"a\":3}",
-            "start toolu_msg_1_3 look",
+            "start toolu_msg_1_2 look",
             "end c1",
             "call c1 look {\"a\":2}",
             "end c1_2",
             "call c1_2 look {\"a\":3}",
-            "end toolu_msg_1_3",
-            "call toolu_msg_1_3 look {}",
+            "end toolu_msg_1_2",
+            "call toolu_msg_1_2 look {}",
         ],
         &[
-            call("toolu_msg_1_0", json!({"a": 1})),
+            call("toolu_msg_1", json!({"a": 1})),
             call("c1", json!({"a": 2})),
             call("c1_2", json!({"a": 3})),
-            call("toolu_msg_1_3", json!({})),
+            call("toolu_msg_1_2", json!({})),
         ],
     );
 }

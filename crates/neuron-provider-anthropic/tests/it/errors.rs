@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use neuron_provider_anthropic::Anthropic;
 use neuron_testing::{AnthropicServer, Reply, ServerReply};
-use neuron_types::{Provider, ProviderError};
+use neuron_types::{CompletionRequest, Provider, ProviderError};
+use serde_json::json;
 
 use crate::support::*;
 
@@ -109,5 +110,40 @@ async fn rejected_request_has_the_apis_text() {
     ] {
         let error = provider.complete(ask("hi")).await.unwrap_err();
         assert_eq!(error.to_string(), text);
+    }
+}
+
+/// The API names a rejected tool only by its position, or by the name that the request gave to it. Regression test.
+#[tokio::test]
+async fn error_about_a_tool_has_its_name() {
+    let tools = json!([
+        {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}},
+        {"name": "fs/read", "description": "Reads.", "input_schema": {"type": "object"}},
+    ]);
+    let request = CompletionRequest {
+        tools: serde_json::from_value(tools).unwrap(),
+        extra: Some(json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]})),
+        ..ask("hi")
+    };
+    for (message, expected) in [
+        (
+            "tools.1.custom.input_schema: JSON schema is invalid",
+            "tools.1 (`fs/read`).custom.input_schema: JSON schema is invalid",
+        ),
+        (
+            "tools.2.max_uses: Input should be a valid integer",
+            "tools.2 (`web_search`).max_uses: Input should be a valid integer",
+        ),
+        ("tools.7: why", "tools.7: why"),
+    ] {
+        let reply = error(ProviderError::InvalidRequest(message.into()));
+        let server = start([reply.clone(), reply]).await;
+        let provider = provider(server.url());
+        let whole = soon(provider.complete(request.clone())).await.unwrap_err();
+        let streamed = soon(provider.complete_stream(request.clone())).await.unwrap_err();
+        for error in [whole, streamed] {
+            assert!(error.to_string().contains(expected), "{error}");
+            assert!(!error.is_retryable());
+        }
     }
 }

@@ -309,6 +309,30 @@ fn tool_choice_depends_on_the_family() {
     let without = CompletionRequest { tool_choice: Some(ToolChoice::Required), ..ask(CLAUDE) };
     let text = "a forced tool call needs tools: add them, or use ToolChoice::Auto";
     check_error(&without, text);
+    let find = ToolChoice::Specific { name: "fs/find".into() };
+    check_error(
+        &request(CLAUDE, find),
+        "the tool choice names `fs/find`, and the request has no such tool: add it, or choose another tool",
+    );
+}
+
+#[test]
+fn stop_sequences_depend_on_the_family() {
+    let stop = |model: &str, sequences: &[&str]| CompletionRequest {
+        stop_sequences: sequences.iter().map(|&sequence| sequence.to_owned()).collect(),
+        ..ask(model)
+    };
+    check_error(
+        &stop(CLAUDE, &["\n"]),
+        "Bedrock accepts no stop sequence of white space alone: leave it out, or add other characters",
+    );
+    let body = written(stop(NOVA, &["\n"]).view(), Settings::default());
+    assert_eq!(body["inferenceConfig"]["stopSequences"], json!(["\n"]));
+    check_error(&stop(NOVA, &[""]), "a stop sequence is empty: leave it out");
+    check_error(
+        &stop(NOVA, &["a"; 2501]),
+        "Bedrock accepts at most 2500 stop sequences, and the request has 2501: leave some out",
+    );
 }
 
 fn with_calls(model: &str) -> CompletionRequest {

@@ -90,6 +90,17 @@ fn calls_decide_between_tool_use_and_the_end_of_the_turn() {
     assert_eq!(cut.stop_reason, StopReason::MaxTokens);
 }
 
+/// Regression test. The integer was rounded.
+#[test]
+fn integer_beyond_64_bits_is_kept_as_text() {
+    let call = json!({"toolUse": {"toolUseId": "x", "name": "look", "input": {"n": 0}}});
+    let body = body(json!([call]), "tool_use").to_string();
+    let body = body.replace("{\"n\":0}", "{\"n\":123456789012345678901}");
+    let response = read(body.as_bytes(), &Secret::default(), origin()).unwrap();
+    let call = response.message.tool_uses().next().unwrap();
+    assert_eq!(call.input, &json!({"n": "123456789012345678901"}));
+}
+
 #[test]
 fn metadata_is_kept() {
     let mut json = body(json!([{"text": "a"}]), "stop_sequence");

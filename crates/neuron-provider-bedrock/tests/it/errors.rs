@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuron_testing::ServerReply;
 use neuron_testing::bedrock::frame;
-use neuron_types::Provider;
+use neuron_types::{CompletionRequest, Provider};
 use serde_json::json;
 
 use crate::support::*;
@@ -80,4 +80,44 @@ async fn late_response_is_a_timeout() {
     let (error, _connection) =
         soon(async { tokio::join!(provider.complete(ask("hi")), server.request()) }).await;
     assert_eq!(error.unwrap_err().to_string(), "timeout after 50ms");
+}
+
+/// The API names a rejected tool only by its position, or by the name that the request gave to it. Regression test.
+#[tokio::test]
+async fn error_about_a_tool_has_its_name() {
+    let tools = json!([
+        {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}},
+        {"name": "fs/read", "description": "Reads.", "input_schema": {"type": "object"}},
+    ]);
+    let request = CompletionRequest {
+        tools: serde_json::from_value(tools).unwrap(),
+        extra: Some(
+            json!({"tools": [{"toolSpec": {"name": "act", "inputSchema": {"json": {"type": "object"}}}}]}),
+        ),
+        ..ask("hi")
+    };
+    for (message, expected) in [
+        (
+            "Value at 'toolConfig.tools.2.member.toolSpec.name' failed",
+            "Value at 'toolConfig.tools.2.member (`fs/read`).toolSpec.name' failed",
+        ),
+        (
+            "The value at toolConfig.tools.1.toolSpec.inputSchema.json.type must be",
+            "The value at toolConfig.tools.1 (`fs/read`).toolSpec.inputSchema.json.type must be",
+        ),
+        (
+            "The model returned the following errors: tools.1.custom.name: why",
+            "tools.1 (`fs/read`).custom.name: why",
+        ),
+    ] {
+        let reply = error(400, "ValidationException", message);
+        let server = start([reply.clone(), reply]).await;
+        let provider = provider(server.url());
+        let whole = soon(provider.complete(request.clone())).await.unwrap_err();
+        let streamed = soon(provider.complete_stream(request.clone())).await.unwrap_err();
+        for error in [whole, streamed] {
+            assert!(error.to_string().contains(expected), "{error}");
+            assert!(!error.is_retryable());
+        }
+    }
 }

@@ -298,3 +298,30 @@ fn next_turn_begins_with_the_bytes_of_the_previous_turn() {
         before = after;
     }
 }
+
+/// The API rejected these requests. Regression test.
+#[test]
+fn request_that_the_api_rejects_is_an_error() {
+    let check = |request: CompletionRequest, expected: &str| {
+        let error = write(request.view(), MODEL, GOOGLE_AI).unwrap_err();
+        assert_eq!(error.to_string(), format!("invalid request: {expected}"));
+    };
+    let choose = |tools, choice| CompletionRequest { tools, tool_choice: Some(choice), ..ask() };
+    let no_tools = "a forced tool call needs tools: add them, or use ToolChoice::Auto";
+    check(choose(vec![], ToolChoice::Required), no_tools);
+    // The error has the name that the caller gave.
+    check(
+        choose(vec![look()], ToolChoice::Specific { name: "1find".into() }),
+        "the tool choice names `1find`, and the request has no such tool: add it, or choose another tool",
+    );
+    let stop = |sequences: &[&str]| CompletionRequest {
+        stop_sequences: sequences.iter().map(|&sequence| sequence.to_owned()).collect(),
+        ..ask()
+    };
+    check(
+        stop(&["a", "b", "c", "d", "e", "f"]),
+        "Gemini accepts at most 5 stop sequences, and the request has 6: leave some out",
+    );
+    check(stop(&[""]), "a stop sequence is empty: leave it out");
+    assert_eq!(body(&stop(&["\n"]))["generationConfig"]["stopSequences"], json!(["\n"]));
+}

@@ -217,3 +217,15 @@ fn invalid_metadata_does_not_fail_a_response() {
     assert_eq!(response.message.text(), "a");
     assert_eq!(response.usage, TokenUsage::default());
 }
+
+/// Regression test. The integer was rounded.
+#[test]
+fn integer_beyond_64_bits_is_kept_as_text() {
+    let body =
+        body(&json!([{"functionCall": {"name": "f", "args": {"n": 0}}}]), "STOP").to_string();
+    let body = body.replace("{\"n\":0}", "{\"n\":123456789012345678901}");
+    let origin = Origin::new(GOOGLE_AI, "");
+    let response = super::read(body.as_bytes(), &Secret::default(), origin).unwrap();
+    let call = response.message.tool_uses().next().unwrap();
+    assert_eq!(call.input, &json!({"n": "123456789012345678901"}));
+}

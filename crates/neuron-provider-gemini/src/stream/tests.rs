@@ -298,3 +298,38 @@ fn invalid_arguments_are_not_a_complete_call() {
     assert_eq!(deltas.len(), 3);
     assert!(deltas[1].contains(r#"delta: "{\"a\"""#), "{}", deltas[1]);
 }
+
+/// Vertex AI sends the arguments in fragments if the request asks for it. Regression test. The stream was an error.
+#[test]
+fn call_in_fragments_has_the_events_of_a_whole_call() {
+    let fragment = |call: Value| chunk(&json!([{"functionCall": call}]));
+    let city = |text: &str| {
+        fragment(json!({
+            "partialArgs": [{"jsonPath": "$.city", "stringValue": text, "willContinue": true}],
+            "willContinue": true,
+        }))
+    };
+    let end = last(&json!([{"functionCall": {}}]), "STOP");
+    let begin = fragment(json!({"name": "f", "id": "x", "willContinue": true}));
+    let chunks = [begin, city("Bos"), city("ton"), end];
+    let answer = read(&bytes(&chunks)).unwrap();
+    assert_eq!(answer.stop_reason, StopReason::ToolUse);
+    let call = answer.message.tool_uses().next().unwrap();
+    assert_eq!((call.id, call.name, call.input), ("x", "f", &json!({"city": "Boston"})));
+    let whole = json!([{"functionCall": {"name": "f", "id": "x", "args": {"city": "Boston"}}}]);
+    assert_eq!(deltas(&bytes(&chunks)), deltas(&bytes(&[last(&whole, "STOP")])));
+
+    // The stop reason may arrive although the call has no end.
+    for length in 1..chunks.len() {
+        let cut = [&chunks[..length], &[last(&json!([]), "STOP")]].concat();
+        for chunks in [&chunks[..length], &cut] {
+            let error = read(&bytes(chunks)).unwrap_err();
+            assert_eq!(error.kind(), "StreamError", "{error}");
+            assert!(error.to_string().contains("before the answer was complete"), "{error}");
+        }
+        let limited = [&chunks[..length], &[last(&json!([]), "MAX_TOKENS")]].concat();
+        let answer = read(&bytes(&limited)).unwrap();
+        assert_eq!(answer.stop_reason, StopReason::MaxTokens);
+        assert_eq!(answer.message.tool_uses().count(), 0, "it must not run");
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuron_testing::ServerReply;
-use neuron_types::Provider;
+use neuron_types::{CompletionRequest, Provider};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -71,4 +71,38 @@ async fn late_response_is_a_timeout() {
     let (error, _connection) =
         soon(async { tokio::join!(provider.complete(ask("hi")), server.request()) }).await;
     assert_eq!(error.unwrap_err().to_string(), "timeout after 50ms");
+}
+
+/// The API names a rejected tool only by its position, or by the name that the request gave to it. Regression test.
+#[tokio::test]
+async fn error_about_a_tool_has_its_name() {
+    let tools = json!([
+        {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}},
+        {"name": "fs/read", "description": "Reads.", "input_schema": {"type": "object"}},
+    ]);
+    let request = CompletionRequest {
+        tools: serde_json::from_value(tools).unwrap(),
+        extra: Some(json!({"tools": [{"googleSearch": {}}]})),
+        ..ask("hi")
+    };
+    for (message, expected) in [
+        (
+            "* GenerateContentRequest.tools[0].function_declarations[1].parameters: why",
+            "* GenerateContentRequest.tools[0].function_declarations[1] (`fs/read`).parameters: why",
+        ),
+        (
+            "Unknown name \"x\" at 'tools[1].google_search'",
+            "Unknown name \"x\" at 'tools[1].google_search'",
+        ),
+    ] {
+        let reply = error(400, "INVALID_ARGUMENT", message, json!([]));
+        let server = start([reply.clone(), reply]).await;
+        let provider = provider(server.url());
+        let whole = soon(provider.complete(request.clone())).await.unwrap_err();
+        let streamed = soon(provider.complete_stream(request.clone())).await.unwrap_err();
+        for error in [whole, streamed] {
+            assert!(error.to_string().contains(expected), "{error}");
+            assert!(!error.is_retryable());
+        }
+    }
 }

@@ -420,6 +420,8 @@ fn inexpressible_content_error_names_the_fix() {
         choose(ToolChoice::Specific { name: "look".into() }).view(),
         "Ollama cannot force a call of `look`: use ToolChoice::Auto and give it no other tool",
     );
+    let stop = CompletionRequest { stop_sequences: vec![String::new()], ..Default::default() };
+    check_error(stop.view(), "a stop sequence is empty: leave it out");
     let edits = vec![ContextEdit::Compact { strategy: "compact_20260112".into() }];
     let manage = |edits| CompletionRequest {
         context_management: Some(ContextManagement { edits }),

@@ -1,5 +1,7 @@
 //! Tests that parse responses that are not streamed, with every field, and invalid bodies.
 
+use std::collections::HashSet;
+
 use serde_json::json;
 
 use super::*;
@@ -329,4 +331,14 @@ fn log_probabilities_become_metadata() {
         let streamed = crate::wire::read_stream(stream::iter(pieces)).into_response();
         assert_eq!(streamed.now_or_never().unwrap().unwrap(), whole, "split at {split}");
     }
+}
+
+/// Regression test. The integer was rounded.
+#[test]
+fn integer_beyond_64_bits_is_kept_as_text() {
+    let message = json!({"tool_calls": [wire_call("c1", json!({"n": 0}))]});
+    let body = json!({"model": "m", "message": message, "done": true}).to_string();
+    let body = body.replace("{\"n\":0}", "{\"n\":-123456789012345678901}");
+    let response = read(body.as_bytes()).unwrap();
+    assert_eq!(response.message.content, [call("c1", json!({"n": "-123456789012345678901"}))]);
 }

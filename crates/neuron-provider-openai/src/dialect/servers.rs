@@ -4,6 +4,9 @@ use neuron_types::ForcedCalls;
 
 use super::{Dialect, KeyHeader, ReasoningBack, SystemRole, TokenLimit};
 
+/// Name of Gemini and of Vertex AI. They share a name, because they accept each other's thought signatures.
+pub(super) const GEMINI: &str = "gcp.gen_ai";
+
 impl Dialect {
     /// Returns the dialect of OpenAI, which is the default.
     #[must_use]
@@ -14,6 +17,9 @@ impl Dialect {
             system_role: SystemRole::Developer,
             // https://github.com/openclaw/openclaw/pull/875. The Responses API accepts 64 characters.
             longest_call_id: 40,
+            max_stop_sequences: 4,
+            // https://platform.openai.com/docs/guides/images-vision
+            only_common_images: true,
             ..Self::new("https://api.openai.com/v1")
         }
     }
@@ -35,8 +41,7 @@ impl Dialect {
     #[must_use]
     pub fn gemini() -> Self {
         Self {
-            // Gemini and Vertex AI share a name, because they accept each other's thought signatures.
-            name: "gcp.gen_ai",
+            name: GEMINI,
             documentation: "https://ai.google.dev/gemini-api/docs/openai",
             key_variable: "GEMINI_API_KEY",
             token_limit: TokenLimit::MaxTokens,

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use neuron_types::TokenUsage;
 
 use super::*;
+use crate::dialect::Dialect;
 
 const ROME: &str = r#"{"city": "Rome"}"#;
 
@@ -100,10 +101,24 @@ impl Fixture {
     fn check(&self) {
         let [before, after] = self.around.map(str::as_bytes);
         let bytes = [before, &sse(&self.chunks), after].concat();
-        let events = read_bytes::<ChatDecoder>(&bytes);
-        let whole = read_whole(&self.whole).unwrap();
-        let streamed = [self.content.clone(), self.streamed_only.clone()].concat();
-        for (found, content) in [(&whole, &self.content), (response_of(&events), &streamed)] {
+        // Only the token counts of Gemini are parsed in another way.
+        let vendor = match self.name {
+            "gemini" | "vertex" => Vendor(Dialect::gemini().name),
+            _ => Vendor::default(),
+        };
+        let signed = |content: Vec<ContentBlock>| {
+            let mut message = Message { role: Role::Assistant, content };
+            vendor.sign(&mut message);
+            message.content
+        };
+        let read = |pieces| read_with(ChatDecoder::new(false, vendor), pieces);
+        let events = read(vec![Ok(Bytes::from(bytes.clone()))]);
+        let body = self.whole.to_string();
+        let mut whole = response::read(body.as_bytes(), &Secret::default(), vendor).unwrap();
+        vendor.sign(&mut whole.message);
+        let expected = signed(self.content.clone());
+        let streamed = signed([self.content.clone(), self.streamed_only.clone()].concat());
+        for (found, content) in [(&whole, &expected), (response_of(&events), &streamed)] {
             let blocks = found.message.content.iter().filter(|block| !block.is_mark());
             assert!(blocks.eq(content), "{}: {found:?}, not {content:?}", self.name);
             assert_eq!((&found.stop_reason, &found.usage), (&self.stop, &self.usage), "{found:?}");
@@ -116,7 +131,7 @@ impl Fixture {
         let piece = |bytes: &[u8]| Ok(Bytes::copy_from_slice(bytes));
         for at in 0..=bytes.len() {
             let (first, second) = bytes.split_at(at);
-            let events = read::<ChatDecoder>(vec![piece(first), piece(second)]);
+            let events = read(vec![piece(first), piece(second)]);
             assert_eq!(format!("{events:?}"), expected, "{}, split at {at}", self.name);
         }
     }
@@ -357,7 +372,7 @@ fn calls() -> [Fixture; 4] {
     let snowflake = fixture("snowflake", "", "claude-sonnet-4-5", answer)
         .choice_with("finish_reason", json!(""))
         .counted_alone(detailed())
-        .says(vec![rome("call_1790000000_0")], BOTH);
+        .says(vec![rome("call_1790000000")], BOTH);
     [groq, moonshot, dashscope, snowflake]
 }
 

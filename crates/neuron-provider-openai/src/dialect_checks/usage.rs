@@ -3,6 +3,7 @@
 use neuron_types::TokenUsage;
 
 use super::*;
+use crate::dialect::Dialect;
 
 fn tokens(
     input: usize,
@@ -28,6 +29,20 @@ fn check_usage(usage: Value, expected: &TokenUsage) {
     check_chunks(&[json!({"choices": [], "usage": usage})], expected);
 }
 
+/// Checks the token counts in a whole and a streamed response of the server with this dialect.
+#[track_caller]
+fn check_usage_of(dialect: &Dialect, usage: Value, expected: &TokenUsage) {
+    let vendor = Vendor(dialect.name);
+    let mut body = whole(json!({"content": "a"}));
+    body["usage"] = usage.clone();
+    let body = body.to_string();
+    let answer = response::read(body.as_bytes(), &Secret::default(), vendor).unwrap();
+    let chunks = [chunk(json!({"content": "a"})), with(last_chunk("stop"), "usage", usage)];
+    let bytes = [sse(&chunks), b"data: [DONE]\n\n".to_vec()].concat();
+    let events = read_with(ChatDecoder::new(true, vendor), vec![Ok(bytes.into())]);
+    assert_eq!((&answer.usage, &response_of(&events).usage), (expected, expected), "{vendor:?}");
+}
+
 /// Checks the usage of a stream that has `chunks` after the finish reason.
 #[track_caller]
 fn check_chunks(chunks: &[Value], expected: &TokenUsage) {
@@ -49,11 +64,22 @@ fn reasoning_outside_output_tokens_is_added() {
         &tokens(32, 113, None, Some(104)),
     );
     // The counts of Gemini.
-    check_usage(
-        json!({"prompt_tokens": 66, "completion_tokens": 6, "total_tokens": 100}),
-        &tokens(66, 34, None, Some(28)),
-    );
-    check_usage(json!({"prompt_tokens": 66, "total_tokens": 100}), &tokens(66, 34, None, Some(34)));
+    let counts = json!({"prompt_tokens": 66, "completion_tokens": 6, "total_tokens": 100});
+    let thoughts_alone = json!({"prompt_tokens": 66, "total_tokens": 100});
+    for dialect in [Dialect::gemini(), Dialect::vertex("p", "eu")] {
+        check_usage_of(&dialect, counts.clone(), &tokens(66, 34, None, Some(28)));
+        check_usage_of(&dialect, thoughts_alone.clone(), &tokens(66, 34, None, Some(34)));
+    }
+}
+
+/// The total of a server other than Gemini's may contain tokens that are no reasoning. Mistral counts the tokens of
+/// speech only there. Regression test. They were counted as reasoning.
+#[test]
+fn tokens_of_speech_in_the_total_are_no_reasoning() {
+    let counts = json!({"prompt_audio_seconds": 203, "prompt_tokens": 4, "completion_tokens": 635, "total_tokens": 3264});
+    for dialect in [Dialect::mistral(), Dialect::openai(), Dialect::new("http://localhost/v1")] {
+        check_usage_of(&dialect, counts.clone(), &tokens(4, 635, None, None));
+    }
 }
 
 #[test]

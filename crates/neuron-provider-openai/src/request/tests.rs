@@ -294,10 +294,19 @@ fn types_of_images_are_sent_as_the_api_spells_them() {
                 Role::User,
                 vec![
                     image(ImageSource::Base64 { media_type: given.into(), data: "aGk=".into() }),
-                    image(ImageSource::Url { url }),
+                    image(ImageSource::Url { url: url.clone() }),
                 ],
             )],
             json!([{"role": "user", "content": [part, part]}]),
+        );
+        // Regression test. The URL of an image in a tool result was sent unchanged.
+        let image = ContentItem::Image { source: ImageSource::Url { url } };
+        check_messages(
+            vec![message(Role::User, vec![result("c1", vec![image], false)])],
+            json!([
+                {"role": "tool", "tool_call_id": "c1", "content": "[the image follows]"},
+                {"role": "user", "content": [part]},
+            ]),
         );
     }
 }
@@ -688,4 +697,65 @@ fn strict_tools_and_vendor_fields_are_mapped() {
             },
         })
     );
+}
+
+/// The API rejected these requests. Regression test.
+#[test]
+fn request_that_the_api_rejects_is_an_error() {
+    let check = |request: CompletionRequest, expected: &str| {
+        let error = write(request.view(), "m", Settings::default(), false).unwrap_err();
+        assert_eq!(error.to_string(), format!("invalid request: {expected}"));
+    };
+    let choose = |tools, choice| CompletionRequest {
+        tools,
+        tool_choice: Some(choice),
+        ..CompletionRequest::default()
+    };
+    let no_tools = "a forced tool call needs tools: add them, or use ToolChoice::Auto";
+    check(choose(vec![], ToolChoice::Required), no_tools);
+    check(
+        choose(vec![tool("look")], ToolChoice::Specific { name: "find".into() }),
+        "the tool choice names `find`, and the request has no such tool: add it, or choose another tool",
+    );
+    let bmp = ImageSource::Url { url: "data:image/bmp;base64,aGk=".into() };
+    let content = vec![ContentBlock::Image { source: bmp.clone() }];
+    let image = talk(vec![Message { role: Role::User, content }]);
+    check(
+        image.clone(),
+        "OpenAI does not accept an image of the type `image/bmp`: send it as PNG, JPEG, GIF or WebP",
+    );
+    let stop = |sequences: &[&str]| CompletionRequest {
+        stop_sequences: sequences.iter().map(|&sequence| sequence.to_owned()).collect(),
+        ..CompletionRequest::default()
+    };
+    let many = stop(&["a", "b", "c", "d", "e"]);
+    check(
+        many.clone(),
+        "OpenAI accepts at most 4 stop sequences, and the request has 5: leave some out",
+    );
+    check(stop(&[""]), "a stop sequence is empty: leave it out");
+    json_with(stop(&["\n", "b", "c", "d"]).view(), Settings::default());
+    // Other servers have other limits.
+    let dialect = Dialect::new("http://localhost");
+    let settings = Settings { dialect: &dialect, ..Settings::default() };
+    assert!(write(image.view(), "m", settings, false).is_ok());
+    assert!(write(many.view(), "m", settings, false).is_ok());
+}
+
+/// An image of a tool must not make every later request fail. Regression test.
+#[test]
+fn image_of_a_tool_that_the_api_rejects_becomes_text() {
+    let result = |url: &str| ContentBlock::ToolResult {
+        tool_use_id: "c1".into(),
+        content: vec![ContentItem::Image { source: ImageSource::Url { url: url.into() } }],
+        is_error: false,
+    };
+    let sent = |url: &str| {
+        let messages = vec![Message { role: Role::User, content: vec![result(url)] }];
+        json_with(talk(messages).view(), Settings::default())["messages"].clone()
+    };
+    let text = json!([{"role": "tool", "tool_call_id": "c1", "content": "[image]"}]);
+    assert_eq!(sent("data:image/bmp;base64,aGk="), text);
+    let image = &sent("data:image/jpg;base64,aGk=")[1]["content"][0]["image_url"]["url"];
+    assert_eq!(*image, "data:image/jpeg;base64,aGk=");
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 
 fn read_json(json: &Value) -> Result<CompletionResponse, ProviderError> {
-    read(json.to_string().as_bytes(), &Secret::new("sk-secret"))
+    read(json.to_string().as_bytes(), &Secret::new("sk-secret"), Vendor::default())
 }
 
 fn answer(message: Value, finish_reason: Value) -> Value {
@@ -122,7 +122,7 @@ fn every_call_format_is_parsed() {
     let (missing, empty) = (function(json!(null), json!("{}")), function(json!(""), json!("{}")));
     check(
         json!({"content": "a", "tool_calls": [missing, empty]}),
-        &[text("a"), called("call_cmpl_1_0", json!({})), called("call_cmpl_1_1", json!({}))],
+        &[text("a"), called("call_cmpl_1", json!({})), called("call_cmpl_1_2", json!({}))],
     );
     let custom =
         json!({"id": "c", "type": "custom", "custom": {"name": "look", "input": "select 1"}});
@@ -137,7 +137,7 @@ fn every_call_format_is_parsed() {
     }
     check(
         json!({"function_call": {"name": "look", "arguments": "{\"a\":1}"}}),
-        &[called("call_cmpl_1_0", json!({"a": 1}))],
+        &[called("call_cmpl_1", json!({"a": 1}))],
     );
 }
 
@@ -254,7 +254,8 @@ fn body_that_is_not_a_completion_is_shown() {
         ("<html>sk-secret</html>", "begins with: <html>[redacted]</html>"),
         ("", "(EOF while parsing"),
     ] {
-        let error = read(body.as_bytes(), &Secret::new("sk-secret")).unwrap_err();
+        let error =
+            read(body.as_bytes(), &Secret::new("sk-secret"), Vendor::default()).unwrap_err();
         let text = error.to_string();
         assert!(text.contains(why), "{text}");
         assert_eq!(error.kind(), "Other");
@@ -269,7 +270,18 @@ fn truncated_response_is_an_error() {
     );
     let body = body.to_string();
     for end in 0..body.len() {
-        read(&body.as_bytes()[..end], &Secret::default()).unwrap_err();
+        read(&body.as_bytes()[..end], &Secret::default(), Vendor::default()).unwrap_err();
     }
-    read(body.as_bytes(), &Secret::default()).unwrap();
+    read(body.as_bytes(), &Secret::default(), Vendor::default()).unwrap();
+}
+
+/// Some servers send the arguments as an object. Regression test. The integer was rounded.
+#[test]
+fn integer_beyond_64_bits_in_an_object_is_kept_as_text() {
+    let call = json!({"id": "c1", "function": {"name": "look", "arguments": {"n": 0}}});
+    let body = answer(json!({"tool_calls": [call]}), json!("tool_calls")).to_string();
+    let body = body.replace("{\"n\":0}", "{\"n\":123456789012345678901}");
+    let response = read(body.as_bytes(), &Secret::default(), Vendor::default()).unwrap();
+    let call = response.message.tool_uses().next().unwrap();
+    assert_eq!(call.input, &json!({"n": "123456789012345678901"}));
 }

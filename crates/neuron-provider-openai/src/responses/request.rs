@@ -9,7 +9,7 @@ mod tools;
 
 use std::borrow::Cow;
 
-use neuron_http::{Fields, Shortest, write_json};
+use neuron_http::{Fields, RenamedRequest, Shortest, is_common_image, write_json};
 use neuron_types::{
     ContentBlock, ContentItem, ContextEdit, DocumentSource, Message, ModelContent, ProviderError,
     RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice,
@@ -38,21 +38,23 @@ pub(crate) fn write(
     settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
-    write_renamed(NAMES.rename(request).request(), model, settings, stream)
+    write_renamed(&NAMES.rename(request), model, settings, stream)
 }
 
 /// Serialises a request whose names of tools the API accepts, as [`write`] does.
 pub(crate) fn write_renamed(
-    request: RequestRef<'_>,
+    renamed: &RenamedRequest<'_>,
     model: &str,
     settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
+    let request = renamed.request();
     if !request.stop_sequences.is_empty() {
         return Err(ProviderError::InvalidRequest(
             "the Responses API takes no stop sequences: use Chat Completions".into(),
         ));
     }
+    settings.dialect.limits().check(renamed.original())?;
     write_json(request.extra, |fields| write_fields(fields, request, model, settings, stream))
 }
 
@@ -422,7 +424,9 @@ fn output_part(item: &ContentItem) -> Part<'_> {
         ModelContent::Image { media_type, data } => {
             Part::image(DataUrl::Data { media_type, base64: data })
         }
-        ModelContent::ImageUrl { url } => Part::image(DataUrl::Address(url)),
+        ModelContent::ImageUrl { url } if is_common_image(url) => {
+            Part::image(DataUrl::image_at(url))
+        }
         ModelContent::Pdf { data } => Part::pdf(data),
         _ => Part::ItemText { text: ItemText(item) },
     }

@@ -1,8 +1,6 @@
 //! Parsing of responses of the Responses API that are not streamed. Also converts the items of streamed responses.
 
-use std::collections::HashSet;
-
-use neuron_http::{Secret, read_frame};
+use neuron_http::{Secret, UniqueTexts, read_frame};
 use neuron_types::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
     TokenUsage, ToolCall,
@@ -11,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::items::Kind;
-use crate::call::{generate_id, unique_id};
+use crate::call::generate_id;
 use crate::error::{self, ApiError};
 use crate::lenient;
 use crate::request::PROVIDER;
@@ -184,20 +182,14 @@ fn set_content(item: &mut Value) {
 /// The ids of all tool calls of one response. Ensures that all ids differ.
 #[derive(Debug, Default)]
 pub(crate) struct CallIds {
-    given: HashSet<String>,
+    given: UniqueTexts<'static>,
 }
 
 impl CallIds {
     /// Returns a unique id for the next call of a response. `id` is the server's id. If an earlier call has this id, a
     /// number is appended. If `id` is empty, an id is generated.
     pub(crate) fn give(&mut self, id: &str, response_id: &str) -> String {
-        let is_taken = |id: &str| self.given.contains(id);
-        let id = match id {
-            "" => generate_id(self.given.len(), response_id, is_taken),
-            id => unique_id(id, 2, is_taken),
-        };
-        self.given.insert(id.clone());
-        id
+        self.given.give_id(id, || generate_id(response_id))
     }
 
     /// Sets the `call_id` of a tool call item to the result of [`give`](Self::give). Does not change any other item.

@@ -2,20 +2,25 @@
 
 use std::collections::VecDeque;
 
+use neuron_http::UniqueTexts;
 use neuron_types::{ContentBlock, StreamEvent};
 use serde::de::IgnoredAny;
 
-use crate::call::{CallFields, generate_id, unique_id};
+use crate::call::{CallFields, generate_id};
 use crate::message_fields::keep_unnamed_call;
 use crate::response::Parts;
 
 /// The tool calls of a streamed response, in the order of their first fragments.
 #[derive(Debug, Default)]
-pub(super) struct OpenCalls(Vec<OpenCall>);
+pub(super) struct OpenCalls {
+    calls: Vec<OpenCall>,
+    /// Ids of all calls.
+    ids: UniqueTexts<'static>,
+}
 
 impl OpenCalls {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.calls.is_empty()
     }
 
     /// Adds a fragment of a call, and emits its events.
@@ -35,7 +40,7 @@ impl OpenCalls {
             return;
         }
         let mut position = self.position_of(index, &fragment.id);
-        if let Some(call) = position.and_then(|position| self.0.get(position)) {
+        if let Some(call) = position.and_then(|position| self.calls.get(position)) {
             // Some servers repeat the name in every fragment. Two named fragments in one delta without an index are two
             // calls.
             let may_repeat = index.is_some() || !is_later;
@@ -46,34 +51,25 @@ impl OpenCalls {
             }
         }
         let position = position.unwrap_or_else(|| {
-            self.0.push(OpenCall { index, ..OpenCall::default() });
-            self.0.len() - 1
+            self.calls.push(OpenCall { index, ..OpenCall::default() });
+            self.calls.len() - 1
         });
-        let begun = self.0.iter().filter(|call| call.begun.is_some()).count();
-        let is_taken = |id: &str| self.0.iter().any(|call| call.fields.id == id);
-        let lacks_id = self.0.get(position).is_some_and(|call| call.fields.id.is_empty());
-        let server_id = (lacks_id && !fragment.id.is_empty()).then(|| fragment.id.clone());
-        if server_id.is_some() {
-            let has_id = |call: &&OpenCall| call.server_id.as_deref() == Some(&*fragment.id);
-            let number = self.0.iter().filter(has_id).count() + 1;
-            fragment.id = unique_id(&fragment.id, number.max(2), is_taken);
+        let begun = self.calls.iter().filter(|call| call.begun.is_some()).count();
+        let Some(call) = self.calls.get_mut(position) else { return };
+        if call.fields.id.is_empty() && !fragment.id.is_empty() {
+            call.server_id = Some(fragment.id.clone());
+            fragment.id = self.ids.give_id(&fragment.id, String::new);
         }
-        let Some(call) = self.0.get_mut(position) else { return };
-        call.server_id = server_id.or(call.server_id.take());
         call.extend(fragment, events);
         // The event `ToolUseStart` contains the name, so it is emitted when the name has arrived.
         if call.begun.is_some() || call.fields.name.is_empty() {
             return;
         }
-        let lacks_id = call.fields.id.is_empty();
-        let is_taken = |id: &str| self.0.iter().any(|call| call.fields.id == id);
-        let made = lacks_id.then(|| generate_id(position, seed, is_taken));
-        if let Some(call) = self.0.get_mut(position) {
-            if let Some(id) = made {
-                (call.fields.id, call.is_generated) = (id, true);
-            }
-            call.begin(begun, events);
+        if call.fields.id.is_empty() {
+            call.fields.id = self.ids.give_id("", || generate_id(seed));
+            call.is_generated = true;
         }
+        call.begin(begun, events);
     }
 
     /// Returns the position of the call to which a fragment with this index and id belongs. Returns `None` if the
@@ -82,19 +78,19 @@ impl OpenCalls {
     /// The index alone is not sufficient, because some servers send no index or the same index for several calls. A
     /// different id then begins another call.
     fn position_of(&self, index: Option<usize>, id: &str) -> Option<usize> {
-        let last = self.0.len().checked_sub(1);
+        let last = self.calls.len().checked_sub(1);
         let at_index = |call: &OpenCall| index.is_none() || call.index == index;
         if id.is_empty() {
-            let position = self.0.iter().rposition(at_index);
+            let position = self.calls.iter().rposition(at_index);
             // The index may be missing in the first fragments of a call.
             return position.or(
-                last.filter(|last| self.0.get(*last).is_some_and(|call| call.index.is_none()))
+                last.filter(|last| self.calls.get(*last).is_some_and(|call| call.index.is_none()))
             );
         }
         let is_same = |call: &OpenCall| at_index(call) && call.server_id.as_deref() == Some(id);
         let has_no_id =
             |call: &OpenCall| at_index(call) && (call.fields.id.is_empty() || call.is_generated);
-        let calls = &self.0;
+        let calls = &self.calls;
         calls.iter().rposition(is_same).or_else(|| {
             // The id may arrive in a later fragment than the name.
             let position = calls.iter().rposition(at_index)?;
@@ -106,8 +102,8 @@ impl OpenCalls {
     /// field of the message.
     pub(super) fn finish(mut self, parts: &mut Parts, events: &mut VecDeque<StreamEvent>) {
         // The message contains the calls in the order in which their starts were emitted.
-        self.0.sort_by_key(|call| call.begun.unwrap_or(usize::MAX));
-        for call in self.0 {
+        self.calls.sort_by_key(|call| call.begun.unwrap_or(usize::MAX));
+        for call in self.calls {
             if call.begun.is_some() {
                 parts.calls.push(call.finish(events));
             } else {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use neuron_provider_openai::OpenAi;
 use neuron_testing::{OpenAiServer, Reply, ServerReply};
-use neuron_types::{Provider, ProviderError};
+use neuron_types::{CompletionRequest, Provider, ProviderError};
+use serde_json::json;
 
 use crate::support::*;
 
@@ -129,4 +130,34 @@ async fn inexpressible_request_is_not_sent() {
     let error = Api::Chat.provider("ftp://h").complete(ask("hi")).await.unwrap_err();
     assert_eq!(error.kind(), "InvalidRequest");
     assert_eq!(server.connections(), 0);
+}
+
+/// The API names a rejected tool only by its position, or by the name that the request gave to it. Regression test.
+#[tokio::test]
+async fn error_about_a_tool_has_its_name() {
+    let tools = json!([
+        {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}},
+        {"name": "fs/read", "description": "Reads.", "input_schema": {"type": "object"}},
+    ]);
+    let request = CompletionRequest { tools: serde_json::from_value(tools).unwrap(), ..ask("hi") };
+    for (message, expected) in [
+        (
+            "Invalid 'tools[1].function.parameters': why",
+            "Invalid 'tools[1] (`fs/read`).function.parameters': why",
+        ),
+        (
+            "Invalid schema for function 'fs_read': why",
+            "Invalid schema for function 'fs_read' (`fs/read`): why",
+        ),
+        ("tools[2].name: why", "tools[2].name: why"),
+    ] {
+        let reply = error(ProviderError::InvalidRequest(message.into()));
+        let server = start([reply.clone(), reply]).await;
+        for api in APIS {
+            let provider = api.provider(server.url());
+            let error = soon(provider.complete(request.clone())).await.unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+            assert!(!error.is_retryable());
+        }
+    }
 }

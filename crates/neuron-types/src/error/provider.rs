@@ -19,6 +19,9 @@ pub enum ProviderError {
     #[error("network error: {0}")]
     Network(#[source] BoxError),
     /// The request exceeded the provider's rate limit. Retryable.
+    ///
+    /// The variant has no text. The providers of neuron log the vendor's text and the request id of a response with
+    /// status 429 with `tracing`, at level `INFO`.
     #[error("rate limited{}", retry_hint(.retry_after))]
     RateLimit {
         /// Delay before the next attempt that the provider requests. `None` if the provider requests no delay.

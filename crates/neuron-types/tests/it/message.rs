@@ -102,6 +102,18 @@ fn text_and_calls_include_provider_blocks() {
 }
 
 #[test]
+fn portable_block_can_be_changed_in_place() {
+    for mut block in [call("c1"), raw(Some(call("c1")))] {
+        let Some(ContentBlock::ToolUse { id, .. }) = block.portable_mut() else {
+            panic!("{block}")
+        };
+        *id = "c2".into();
+        assert_eq!(block.as_tool_use().unwrap().id, "c2");
+    }
+    assert_eq!(raw(None).portable_mut(), None);
+}
+
+#[test]
 fn system_prompt_without_text_is_empty() {
     let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
     for (prompt, is_empty) in [

@@ -104,12 +104,11 @@ impl SessionHttpClient {
         message: ClientJsonRpcMessage,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let (client, limit) = (&self.client, self.max_message_bytes);
+        let (client, limits) = (&self.client, self.limits());
         let post = self.authorization.send(|token| {
             let (endpoint, message, headers) = (endpoint.clone(), message.clone(), headers.clone());
-            client.post_message_with_max_sse_event_size(
-                endpoint, message, None, token, headers, limit,
-            )
+            client
+                .post_message_with_response_limits(endpoint, message, None, token, headers, limits)
         });
         match self.unless_ended(post).await {
             // Some servers respond with status 200 and plain text instead of 202.

@@ -14,6 +14,7 @@ use rmcp::model::{
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    StreamableHttpResponseLimits,
 };
 use sse_stream::Sse;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::legacy::Legacy;
 use crate::causes::with_causes;
 use crate::client::authorization::Authorization;
+use crate::client::deep_tools::without_deep_tools;
 use crate::client::negotiation::no_answer;
 use crate::route::SessionSlot;
 use crate::wire;
@@ -58,6 +60,14 @@ pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
 
 impl SessionHttpClient {
+    /// Returns the limits of the SDK for the response to a message.
+    pub(super) fn limits(&self) -> StreamableHttpResponseLimits {
+        let mut limits = StreamableHttpResponseLimits::default();
+        limits.max_sse_event_size = self.max_message_bytes;
+        limits.max_json_response_size = self.max_message_bytes;
+        limits
+    }
+
     /// Runs a request and returns its result. If the connection ends first, cancels the request and returns an error.
     pub(super) async fn unless_ended<T>(
         &self,
@@ -71,11 +81,15 @@ impl SessionHttpClient {
     }
 
     /// Returns the events of `stream` as a stream that ends early if the connection ends. The server's pause before the
-    /// stream is opened again becomes at least [`MIN_PAUSE`].
+    /// stream is opened again becomes at least [`MIN_PAUSE`]. Tools that are [nested too deeply](without_deep_tools)
+    /// are removed.
     fn until_ended(&self, stream: BoxedSseResponse) -> BoxedSseResponse {
-        let paused =
-            |event: Sse| Sse { retry: event.retry.map(|pause| pause.max(MIN_PAUSE)), ..event };
-        let events = stream.map(move |event| event.map(paused));
+        let corrected = |event: Sse| Sse {
+            retry: event.retry.map(|pause| pause.max(MIN_PAUSE)),
+            data: event.data.map(|data| without_deep_tools(&data).unwrap_or(data)),
+            ..event
+        };
+        let events = stream.map(move |event| event.map(corrected));
         events.take_until(self.ended.clone().cancelled_owned()).boxed()
     }
 
@@ -174,12 +188,11 @@ impl StreamableHttpClient for SessionHttpClient {
             JsonRpcMessage::Request(request) => Some(request.id.clone()),
             _ => None,
         };
-        let (client, limit) = (&self.client, self.max_message_bytes);
+        let (client, limits) = (&self.client, self.limits());
         let exchange = self.authorization.send(|token| {
             let (uri, message, session) = (uri.clone(), message.clone(), session.clone());
             let headers = headers.clone();
-            client
-                .post_message_with_max_sse_event_size(uri, message, session, token, headers, limit)
+            client.post_message_with_response_limits(uri, message, session, token, headers, limits)
         });
         let response = match request {
             Some(request) if is_discovery => self.discover(request, exchange).await,

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::io::AsyncRead;
 
 use super::response_id::response_id;
+use crate::client::deep_tools::without_deep_tools;
 use crate::lines::{LineReader, Piece};
 use crate::wire;
 
@@ -82,7 +83,10 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
             Some(b'[') => self.batch(line),
             Some(_) => match serde_json::from_slice(line) {
                 Ok(message) => Incoming::message(message),
-                Err(error) => self.unreadable(line, &error),
+                Err(error) => match read_without_deep_tools(line) {
+                    Some(message) => Incoming::message(message),
+                    None => self.unreadable(line, &error),
+                },
             },
         }
     }
@@ -179,6 +183,13 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
             }
         }
     }
+}
+
+/// Parses a line as a message after the removal of tools that the parser rejects. Returns `None` if the line has no
+/// such tool, or is no message.
+fn read_without_deep_tools(line: &[u8]) -> Option<FromServer> {
+    let message = without_deep_tools(std::str::from_utf8(line).ok()?)?;
+    serde_json::from_str(&message).ok()
 }
 
 /// Returns the error response that replaces an unparseable response to the request `id`.

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::lists::list_with_a_deep_schema;
 use crate::script::{said, text};
 
 /// A received HTTP request. `message` is the JSON body, or `null` if the body is not JSON.
@@ -226,17 +227,18 @@ async fn unreadable_response_is_reported_as_a_parse_error() {
 #[tokio::test]
 async fn too_long_response_is_an_error() {
     let server = serve(|asked| match asked.is("tools/list") {
-        true => json(&json!("x".repeat(17 * 1024 * 1024))),
+        true => json(&json!("x".repeat(100_000))),
         false => asked.served(),
     })
     .await;
-    let client = McpClient::connect_http(config(&server.url)).await.unwrap();
+    let builder = McpClient::builder().max_message_bytes(50_000);
+    let client = builder.connect_http(config(&server.url)).await.unwrap();
     let error = client.list_tools(None).await.unwrap_err();
     let McpError::Other(error) = error else { panic!("{error}") };
     let exceeded: &McpLimitExceeded = error.downcast_ref().unwrap();
     assert_eq!(
         (exceeded.limit, exceeded.unit, exceeded.setting),
-        (16 * 1024 * 1024, "bytes", None)
+        (50_000, "bytes", Some("max_message_bytes"))
     );
     assert_eq!(greet(&client).await.unwrap(), "hello");
 }
@@ -245,6 +247,22 @@ async fn too_long_response_is_an_error() {
 fn events(body: String) -> Response<Full<Bytes>> {
     let response = Response::builder().header("content-type", "text/event-stream");
     response.body(Full::from(body)).unwrap()
+}
+
+/// Regression test. One deep schema made the whole list unreadable.
+#[tokio::test]
+async fn tool_with_a_deep_schema_in_an_event_is_skipped() {
+    let server = serve(|asked| match asked.is("tools/list") {
+        true => {
+            let (id, result) = (&asked.message["id"], list_with_a_deep_schema());
+            events(format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n\n"))
+        }
+        false => asked.served(),
+    })
+    .await;
+    let client = McpClient::connect_http(config(&server.url)).await.unwrap();
+    let tools = client.list_tools(None).await.unwrap().items;
+    assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["flat"]);
 }
 
 #[tokio::test]

@@ -171,6 +171,31 @@ async fn hidden_characters_are_removed_from_what_a_server_names() {
     tokio::join!(asking, serving);
 }
 
+/// Returns the result of a list with two tools. The schema of the second tool has more levels than the JSON parser
+/// accepts.
+pub(super) fn list_with_a_deep_schema() -> String {
+    let deep = format!("{}{{}}{}", "{\"items\":".repeat(200), "}".repeat(200));
+    format!(
+        r#"{{"tools":[{},{{"name":"deep","inputSchema":{deep}}}]}}"#,
+        json!({ "name": "flat", "inputSchema": { "type": "object" } })
+    )
+}
+
+/// Regression test. One deep schema made the whole list unreadable.
+#[tokio::test]
+async fn tool_with_a_deep_schema_is_skipped() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let serving = async {
+        let request = server.expect("tools/list").await;
+        let (id, result) = (&request["id"], list_with_a_deep_schema());
+        let message = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+        server.send_text(&message).await;
+    };
+    let (tools, ()) = tokio::join!(client.list_all_tools(), serving);
+    let names: Vec<_> = tools.unwrap().into_iter().map(|tool| tool.name).collect();
+    assert_eq!(names, ["flat"]);
+}
+
 #[tokio::test]
 async fn endless_list_is_an_error() {
     let (client, mut server) = connected(McpClient::builder()).await;

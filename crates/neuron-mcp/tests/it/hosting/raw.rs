@@ -240,13 +240,18 @@ pub(super) fn call(session: &str, tool: &str, arguments: &Value) -> Request {
 }
 
 /// Creates a request of version 2026-07-28, which has no sessions.
-pub(super) fn modern(method: &str, mut params: Value) -> Request {
+pub(super) fn modern(method: &str, params: Value) -> Request {
+    modern_with(method, params, json!({}))
+}
+
+/// Creates a request of version 2026-07-28 from a client with these capabilities.
+pub(super) fn modern_with(method: &str, mut params: Value, capabilities: Value) -> Request {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": { "name": "raw", "version": "1" },
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
     });
-    let name = params["name"].as_str().map(str::to_owned);
+    let name = params["name"].as_str().or(params["taskId"].as_str()).map(str::to_owned);
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let request = Request::post(&message)
         .header("mcp-protocol-version", "2026-07-28")

@@ -1,6 +1,6 @@
 //! A protected MCP server and its authorization server, at one address.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
@@ -69,8 +69,8 @@ struct State {
     tokens: HashMap<String, String>,
     /// Issued authorization codes that are not exchanged yet, with the requested scopes.
     codes: HashMap<String, String>,
-    /// Valid refresh tokens. Each can be used once.
-    renewals: HashSet<String>,
+    /// Valid refresh tokens, with the granted scopes. Each can be used once.
+    renewals: HashMap<String, String>,
     /// Delay for the next token renewal, if any.
     held: Option<Held>,
     /// Number of issued access tokens.
@@ -287,14 +287,16 @@ impl State {
                 assert!(asked.contains_key("code_verifier"));
                 self.codes.remove(&asked["code"]).unwrap()
             }
-            "refresh_token"
-                if !self.renewals.remove(&asked["refresh_token"])
-                    || self.behaviour.refuses_renewal =>
-            {
-                self.log.push("token refused".to_owned());
-                let mut answer = ok(&json!({"error": "invalid_grant"}));
-                *answer.status_mut() = StatusCode::BAD_REQUEST;
-                return answer;
+            "refresh_token" => {
+                let granted = self.renewals.remove(&asked["refresh_token"]);
+                let Some(granted) = granted.filter(|_| !self.behaviour.refuses_renewal) else {
+                    self.log.push("token refused".to_owned());
+                    let mut answer = ok(&json!({"error": "invalid_grant"}));
+                    *answer.status_mut() = StatusCode::BAD_REQUEST;
+                    return answer;
+                };
+                // A request without a scope keeps the granted scopes (RFC 6749, 6).
+                asked.get("scope").cloned().unwrap_or(granted)
             }
             _ => asked.get("scope").cloned().unwrap_or_default(),
         };
@@ -304,7 +306,7 @@ impl State {
         let token = format!("secret-token-{}", self.issued);
         self.tokens.insert(token.clone(), scope.clone());
         let renewal = format!("secret-renewal-{}", self.issued);
-        self.renewals.insert(renewal.clone());
+        self.renewals.insert(renewal.clone(), scope.clone());
         let mut answer = json!({
             "access_token": token,
             "token_type": self.behaviour.token_type.unwrap_or("Bearer"),

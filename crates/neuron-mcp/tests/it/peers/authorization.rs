@@ -2,12 +2,15 @@
 //! and the client of this crate. Both find the authorization server in the resource metadata, and renew their tokens.
 
 mod issuer;
+#[cfg(feature = "oauth")]
+mod oidc_provider;
 
 use std::path::Path;
 use std::process::Command;
 
 use neuron_mcp::{
     HttpIdentity, HttpServerConfig, McpPeer, McpServer, ProtectedResource, TokenClaims,
+    TokenVerifier,
 };
 use neuron_testkit::mcp::Suite;
 use neuron_tool::{ToolRegistry, neuron_tool};
@@ -37,13 +40,18 @@ struct Protected {
 
 impl Protected {
     async fn start(issuer: &Issuer) -> Self {
+        Self::with(issuer.address(), issuer.verifier()).await
+    }
+
+    /// Starts a server whose tokens come from the authorization server at the URL `issuer`.
+    async fn with(issuer: &str, verifier: impl TokenVerifier + 'static) -> Self {
         let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", proxy.local_addr().unwrap());
-        let resource = ProtectedResource::new(&url, [issuer.address()])
+        let resource = ProtectedResource::new(&url, [issuer])
             .name("Peer")
             .required_scopes(["tools"])
             .scopes(["profile"]);
-        let config = HttpServerConfig::default().authorize(resource, issuer.verifier());
+        let config = HttpServerConfig::default().authorize(resource, verifier);
         let mut tools = ToolRegistry::new();
         tools.register(WhoamiTool);
         let listening = McpServer::new(tools).bind_http(config).await.unwrap();
@@ -142,7 +150,7 @@ mod own_client {
         McpClient::builder().oauth(oauth).connect_http(config).await
     }
 
-    async fn whoami(client: &McpClient) -> Result<String, McpError> {
+    pub(super) async fn whoami(client: &McpClient) -> Result<String, McpError> {
         let output = client.call_tool_json("whoami", json!({})).await?;
         Ok(output.content[0].to_string())
     }

@@ -1,5 +1,5 @@
-//! Tests of the MCP server with client programs of other vendors, over stdio and over HTTP. The programs use the Python
-//! SDK, FastMCP, and the AI SDK.
+//! Tests of the MCP server with client programs of other vendors, over stdio and over HTTP. The programs use the SDKs for
+//! Python and TypeScript, FastMCP, the AI SDK, and Pydantic AI.
 
 mod server;
 
@@ -16,15 +16,20 @@ const SERVE: &str = "NEURON_MCP_TEST_SERVE";
 
 /// A client program of another vendor. The program uses each server feature that its SDK supports, and prints the
 /// results as JSON.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Client {
     Python { script: &'static str, mode: &'static str },
-    AiSdk,
+    Node { script: &'static str, package: &'static str },
 }
 
 const SDK: &str = "client.py";
 const FASTMCP: &str = "fastmcp_client.py";
+const PYDANTIC: &str = "pydantic_client.py";
 
+const PYDANTIC_AI: Client = Client::Python { script: PYDANTIC, mode: "agent" };
+const TYPESCRIPT_SDK: Client =
+    Client::Node { script: "sdk_client.mjs", package: "@modelcontextprotocol/client" };
+const AI_SDK: Client = Client::Node { script: "ai_sdk_client.mjs", package: "@ai-sdk/mcp" };
 const OLDER_SDK: Client = Client::Python { script: SDK, mode: "legacy" };
 const NEWEST_SDK: Client = Client::Python { script: SDK, mode: "auto" };
 const OLDER_FASTMCP: Client = Client::Python { script: FASTMCP, mode: "legacy" };
@@ -72,12 +77,32 @@ async fn fastmcp_without_handshake_works_over_http() {
 
 #[test]
 fn ai_sdk_works_over_stdio() {
-    over_stdio(Client::AiSdk);
+    over_stdio(AI_SDK);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ai_sdk_works_over_http() {
-    over_http(Client::AiSdk).await;
+    over_http(AI_SDK).await;
+}
+
+#[test]
+fn typescript_sdk_works_over_stdio() {
+    over_stdio(TYPESCRIPT_SDK);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn typescript_sdk_works_over_http() {
+    over_http(TYPESCRIPT_SDK).await;
+}
+
+#[test]
+fn agent_of_pydantic_ai_works_over_stdio() {
+    over_stdio(PYDANTIC_AI);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agent_of_pydantic_ai_works_over_http() {
+    over_http(PYDANTIC_AI).await;
 }
 
 /// Acts as a server over stdio for the client programs, which start this test binary with the environment variable
@@ -151,11 +176,10 @@ impl Client {
                 command.args(["-P", "-B"]).arg(folder.join("python").join(script)).arg(mode);
                 Some(command)
             }
-            Self::AiSdk => {
+            Self::Node { script, package } => {
                 let suite = Suite::or_skip()?;
                 let mut command = Command::new(suite.node());
-                command.arg(folder.join("node/ai_sdk_client.mjs"));
-                command.arg(suite.package("@ai-sdk/mcp"));
+                command.arg(folder.join("node").join(script)).arg(suite.package(package));
                 Some(command)
             }
         }
@@ -163,6 +187,7 @@ impl Client {
 
     fn expected(self) -> Value {
         match self {
+            Self::Python { script: PYDANTIC, .. } => expected_of_pydantic_ai(),
             Self::Python { mode: "legacy", .. } => expected("2025-11-25"),
             Self::Python { script, .. } => {
                 let mut expected = expected("2026-07-28");
@@ -173,7 +198,8 @@ impl Client {
                 }
                 expected
             }
-            Self::AiSdk => expected_of_the_ai_sdk(),
+            AI_SDK => expected_of_the_ai_sdk(),
+            Self::Node { .. } => expected_of_the_typescript_sdk(),
         }
     }
 }
@@ -219,5 +245,32 @@ fn expected_of_the_ai_sdk() -> Value {
     }
     // The server refuses the call of a tool that needs sampling: "Missing required client capability".
     results["think"] = json!(-32021);
+    expected
+}
+
+/// Returns the expected results of the TypeScript SDK's client program, which asks for no progress.
+fn expected_of_the_typescript_sdk() -> Value {
+    let mut expected = expected("2026-07-28");
+    expected.as_object_mut().unwrap().remove("progress");
+    expected["think"]["text"] = json!("node-model: forty-two");
+    expected
+}
+
+/// Returns what an agent of Pydantic AI gets for its calls. It sees errors of tools as results.
+fn expected_of_pydantic_ai() -> Value {
+    let mut expected = expected("2026-07-28");
+    let results = expected.as_object_mut().unwrap();
+    results.retain(|name, _| ["tools", "progress", "elicitation", "sampling"].contains(&&**name));
+    results["sampling"].as_object_mut().unwrap().remove("tokens");
+    for (name, result) in [
+        ("add", json!({"sum": 42})),
+        ("work", json!("worked")),
+        ("fail", json!("not today")),
+        ("ask", json!("Ada is 36")),
+        ("think", json!("function:sampled:: forty-two")),
+    ] {
+        results.insert(name.to_owned(), json!(["result", result]));
+    }
+    results.insert("output".to_owned(), json!("done"));
     expected
 }

@@ -271,6 +271,18 @@ fn tool_results_are_items_and_come_first() {
     );
 }
 
+/// The API rejects other spellings of the types that it accepts. Regression test. The URL was sent unchanged.
+#[test]
+fn data_url_of_an_image_in_a_result_is_sent_as_the_api_spells_it() {
+    let source = ImageSource::Url { url: "data:Image/JPG;base64,aGk=".into() };
+    check_input(
+        vec![message(Role::User, vec![result("c1", vec![ContentItem::Image { source }], false)])],
+        json!([{"type": "function_call_output", "call_id": "c1", "output": [
+            {"type": "input_image", "image_url": "data:image/jpeg;base64,aGk=", "detail": "auto"},
+        ]}]),
+    );
+}
+
 /// Resources that the API accepts must be sent, and all others must be described by text. An MCP server may return any
 /// type of resource, including images of unusual types.
 #[test]
@@ -517,4 +529,48 @@ fn strict_tools_and_vendor_fields_are_mapped() {
             "parameters": { "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"], "additionalProperties": false },
         })
     );
+}
+
+/// The API rejected these requests. Regression test.
+#[test]
+fn request_that_the_api_rejects_is_an_error() {
+    let check = |request: CompletionRequest, expected: &str| {
+        let error = write(request.view(), "m", Settings::default(), false).unwrap_err();
+        assert_eq!(error.to_string(), format!("invalid request: {expected}"));
+    };
+    let choose = |tools, choice| CompletionRequest {
+        tools,
+        tool_choice: Some(choice),
+        ..CompletionRequest::default()
+    };
+    let no_tools = "a forced tool call needs tools: add them, or use ToolChoice::Auto";
+    check(choose(vec![], ToolChoice::Required), no_tools);
+    check(
+        choose(vec![tool("look")], ToolChoice::Specific { name: "find".into() }),
+        "the tool choice names `find`, and the request has no such tool: add it, or choose another tool",
+    );
+    let bmp = ImageSource::Url { url: "data:image/bmp;base64,aGk=".into() };
+    let content = vec![ContentBlock::Image { source: bmp.clone() }];
+    let image = talk(vec![Message { role: Role::User, content }]);
+    check(
+        image.clone(),
+        "OpenAI does not accept an image of the type `image/bmp`: send it as PNG, JPEG, GIF or WebP",
+    );
+    // Other servers have other limits.
+    let dialect = Dialect::new("http://localhost");
+    let settings = Settings { dialect: &dialect, ..Settings::default() };
+    assert!(write(image.view(), "m", settings, false).is_ok());
+}
+
+/// An image of a tool must not make every later request fail. Regression test.
+#[test]
+fn image_of_a_tool_that_the_api_rejects_becomes_text() {
+    let sent = |url: &str| {
+        let source = ImageSource::Url { url: url.into() };
+        let item = ContentItem::Image { source };
+        serde_json::to_value(Output { content: &[item], is_error: false }).unwrap()
+    };
+    assert_eq!(sent("data:image/bmp;base64,aGk="), "[image]");
+    let image = sent("data:image/jpg;base64,aGk=");
+    assert_eq!(image[0]["image_url"], "data:image/jpeg;base64,aGk=");
 }

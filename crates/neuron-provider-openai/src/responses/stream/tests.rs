@@ -565,7 +565,7 @@ fn missing_and_repeated_ids_are_generated() {
     let whole = crate::responses::response::read(whole.to_string().as_bytes(), &Secret::default());
     let whole = whole.unwrap().message;
     let ids: Vec<_> = whole.tool_uses().map(|call| call.id).collect();
-    assert_eq!(ids, ["call_0", "call_0_2", "call_resp_1_2", "call_resp_1_3"]);
+    assert_eq!(ids, ["call_0", "call_0_2", "call_resp_1", "call_resp_1_2"]);
     let begun = |place: usize| {
         let mut begun = items[place].clone();
         begun["arguments"] = json!("");
@@ -650,33 +650,6 @@ fn unknown_events_are_ignored() {
 fn data_after_the_end_is_ignored() {
     let bytes = [sse(&[completed(json!([]))]), b"data: nonsense\n\ndata: [DONE]\n\n".to_vec()];
     response_of(&read_bytes::<ResponsesDecoder>(&bytes.concat()));
-}
-
-/// Errors that stand where events were due, and error events whose body is unknown. None is skipped.
-#[test]
-fn errors_outside_of_known_events_are_reported() {
-    let long = r#"{"error": {"message": "prompt is too long", "code": "x"}}"#;
-    for (rest, kind, text) in [
-        (long.to_owned(), "ContextWindowExceeded", "in the stream x: prompt is too long"),
-        (format!("{long}\n"), "ContextWindowExceeded", "in the stream x: prompt is too long"),
-        ("[{\"error\": {\"code\": \"too_many_requests\"}}]".into(), "RateLimit", "rate limited"),
-        (
-            "<html>sk-secret</html>".into(),
-            "StreamError",
-            "[redacted]</html>; the base URL is probably wrong",
-        ),
-        ("event: error\ndata: {\"oops\": 1}\n\n".into(), "StreamError", "{\"oops\": 1}"),
-        ("event: error\n\n".into(), "StreamError", "the server reports an error"),
-        ("event: error\ndata: oops".into(), "StreamError", "oops"),
-        (format!("{long}\n\ndata: [DONE]\n\n"), "ContextWindowExceeded", "prompt is too long"),
-        (format!("<html>{}sk-secret", " ".repeat(220)), "StreamError", "<html>"),
-    ] {
-        for begun in [Vec::new(), sse(&[created()])] {
-            let bytes = [begun, rest.clone().into_bytes()].concat();
-            let found = check_error(&read_bytes::<ResponsesDecoder>(&bytes), kind);
-            assert!(found.contains(text) && !found.contains("sk-s"), "{found}");
-        }
-    }
 }
 
 #[test]

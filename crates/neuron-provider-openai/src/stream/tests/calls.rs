@@ -87,17 +87,16 @@ fn complete_calls_without_index_and_id_are_separate() {
     let whole =
         |name: &str, arguments: Value| json!({"function": {"name": name, "arguments": arguments}});
     let (a, b) = (json!({"a": 1}), json!({"b": 2}));
-    let made = |index: usize, name: &str, input: &Value| {
-        call(&format!("call_cmpl_1_{index}"), name, input.clone())
-    };
+    let made = |id: &str, name: &str, input: &Value| call(id, name, input.clone());
+    let (id, next_id) = ("call_cmpl_1", "call_cmpl_1_2");
     for (first, second) in [("look", "find"), ("look", "look")] {
-        let calls = [made(0, first, &a), made(1, second, &b)];
+        let calls = [made(id, first, &a), made(next_id, second, &b)];
         let (one, two) = (whole(first, json!("{\"a\":1}")), whole(second, b.clone()));
         check_calls([json!([one]), json!([two])], &calls);
         check_calls([json!([one, two])], &calls);
     }
     let nothing = json!({});
-    let calls = [made(0, "look", &nothing), made(1, "look", &nothing)];
+    let calls = [made(id, "look", &nothing), made(next_id, "look", &nothing)];
     check_calls([json!([whole("look", json!("")), whole("look", json!(""))])], &calls);
     check_calls([json!([whole("look", json!("{}"))]), json!([whole("look", json!("{}"))])], &calls);
 }
@@ -107,7 +106,7 @@ fn complete_calls_without_index_and_id_are_separate() {
 #[test]
 fn repeated_name_is_not_appended() {
     let piece = |arguments: &str| json!([{"index": 0, "function": {"name": "look", "arguments": arguments}}]);
-    let calls = [call("call_cmpl_1_0", "look", json!({"a": 1}))];
+    let calls = [call("call_cmpl_1", "look", json!({"a": 1}))];
     check_calls([piece(""), piece("{\"a\""), piece(":1}")], &calls);
     let piece = |arguments: &str| json!([{"function": {"name": "look", "arguments": arguments}}]);
     check_calls([piece(""), piece("{\"a\""), piece(":1}")], &calls);
@@ -126,7 +125,7 @@ fn id_after_name_does_not_begin_another_call() {
             json!([{"index": 0, "function": {"name": "look"}}]),
             json!([{"index": 0, "id": "late", "function": {"arguments": "{\"a\":1}"}}]),
         ],
-        &[call("call_cmpl_1_0", "look", json!({"a": 1}))],
+        &[call("call_cmpl_1", "look", json!({"a": 1}))],
     );
     check_calls(
         [
@@ -190,7 +189,7 @@ fn legacy_function_call_is_a_call() {
         "function_call",
     ));
     let response = response_of(&events);
-    let expected = call("call_cmpl_1_0", "look", json!({"a": 1}));
+    let expected = call("call_cmpl_1", "look", json!({"a": 1}));
     assert_eq!(response.message.content, [expected]);
     assert_eq!(response.stop_reason, StopReason::ToolUse);
 }
