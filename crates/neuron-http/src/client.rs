@@ -245,7 +245,6 @@ fn client<'c>(
         .pool_idle_timeout(MAX_IDLE)
         .pool_max_idle_per_host(max_idle)
         .pool_timer(TokioTimer::new())
-        .http1_max_headers(transport::MAX_HEADERS)
         .build(connector.clone());
     Ok(slot.get_or_init(|| Client { pool, connector }))
 }

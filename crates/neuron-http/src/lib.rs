@@ -13,7 +13,7 @@
 //!   connection up to the server's limit, and at most 128.
 //! - Bodies that a server compresses with gzip or deflate are decoded, although no request asks for it.
 //! - Redirects are not followed. An error names the target.
-//! - A response has at most 256 headers and 408 KiB of headers.
+//! - A response has at most 100 headers and 408 KiB of headers.
 //!
 //! With a client of your own ([`Endpoint::with_client`]), the client decides about HTTP/2, redirects and headers.
 //!

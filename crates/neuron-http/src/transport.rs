@@ -31,9 +31,10 @@ pub(crate) fn second_attempt_error(uri: &Uri, error: &Cause) -> ProviderError {
     large_head(uri, error).unwrap_or_else(|| ProviderError::Network(describe(uri, error)))
 }
 
-/// Maximum number of headers of a response.
+/// Maximum number of headers of a response. It is the default of hyper for HTTP/1.1. With another number, hyper allocates
+/// for each response.
 #[cfg(not(target_family = "wasm"))]
-pub(crate) const MAX_HEADERS: usize = 256;
+const MAX_HEADERS: usize = 100;
 
 /// Maximum size in bytes of the headers of a response (408 KiB). It is the default of hyper for HTTP/1.1.
 #[cfg(not(target_family = "wasm"))]
@@ -54,7 +55,7 @@ fn large_head(uri: &Uri, error: &Cause) -> Option<ProviderError> {
     causes(error).any(is_large).then(|| {
         let origin = origin(uri);
         let text = format!(
-            "{origin}: the response has more than {MAX_HEADERS} headers (100 with a client of your own), more than {} \
+            "{origin}: the response has more than {MAX_HEADERS} headers, more than {} \
              KiB of headers, or over HTTP/2 invalid headers",
             MAX_HEAD_BYTES / 1024
         );
