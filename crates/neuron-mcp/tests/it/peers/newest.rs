@@ -1,8 +1,10 @@
-//! Tests of the MCP client with servers of the newest protocol: one of the TypeScript SDK, and one for Git from PyPI.
+//! Tests of the MCP client with servers of the newest protocol: one of the TypeScript SDK, one for Git from PyPI, and one
+//! of FastMCP whose calls are tasks.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use neuron_mcp::{
     ElicitationHandler, ElicitationRequest, ElicitationResponse, McpClient, McpClientBuilder,
@@ -127,5 +129,29 @@ async fn server_that_starts_slowly_is_used() {
     call("git_add", json!({"repo_path": repository, "files": ["a.txt"]})).await;
     let staged = call("git_diff_staged", json!({"repo_path": repository})).await;
     assert!(staged.contains("+first"), "{staged}");
+    client.close().await;
+}
+
+#[tokio::test]
+async fn tasks_of_fastmcp_are_followed_to_their_end() {
+    let Some(python) = python_or_skip() else { return };
+    let script = format!("{PEERS}/python/kiln_server.py");
+    let user = User::who_answers(json!({"color": "red"}));
+    let builder = builder().elicitation(user.clone());
+    let client = connect(builder, &python, &["-P", "-B", &script]).await;
+    let call = async |name: &str, input: Value| client.call_tool_json(name, input).await.unwrap();
+    let fired = call("fire", json!({"seconds": 0.2})).await;
+    assert_eq!(fired.structured_content, Some(json!({"fired": true})));
+    let cracked = call("crack", json!({})).await;
+    assert!(cracked.is_error && text(&cracked).contains("it cracked"), "{cracked:?}");
+    assert_eq!(text(&call("glaze", json!({})).await), "accept: red");
+    user.assert_was_asked(&["Which color?"]);
+
+    // A call that is dropped ends its task.
+    let dropped = client.call_tool_json("fire", json!({"seconds": 1.5}));
+    assert!(tokio::time::timeout(Duration::from_millis(500), dropped).await.is_err());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let finished = call("finished", json!({})).await;
+    assert_eq!(finished.structured_content, Some(json!({"fired": [0.2]})));
     client.close().await;
 }
