@@ -12,7 +12,7 @@ use neuron_types::{
 };
 
 use crate::agent::{Agent, Inner};
-use crate::parts::EnclosingRun;
+use crate::parts::{Definition, EnclosingRun};
 
 /// Default limit of turns in one run.
 const MAX_TURNS: usize = 50;
@@ -39,11 +39,12 @@ const TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct AgentBuilder {
-    pub(crate) inner: Inner,
+    inner: Inner,
 }
 
-impl AgentBuilder {
-    pub(crate) fn new(provider: impl Provider + 'static) -> Self {
+impl Agent {
+    /// Starts building an agent.
+    pub fn builder(provider: impl Provider + 'static) -> AgentBuilder {
         let mut inner = Inner {
             model: Arc::new(provider),
             strategy: Arc::new(NoCompaction),
@@ -55,31 +56,36 @@ impl AgentBuilder {
         config.tool_errors = ToolErrorPolicy::ReturnToModel;
         config.tool_timeout = Some(TOOL_TIMEOUT);
         config.request.cache = Some(CacheControl::default());
-        Self { inner }
+        AgentBuilder { inner }
     }
 
+    /// Returns a builder with a copy of this agent's settings, tools, hooks and layers.
+    pub fn to_builder(&self) -> AgentBuilder {
+        let mut inner = Inner::clone(&self.0);
+        inner.definition.changed();
+        AgentBuilder { inner }
+    }
+}
+
+impl AgentBuilder {
     /// Sets the name of the agent for hooks and telemetry. Default: no name.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.inner.definition.config.name = name.into();
-        self
+    pub fn name(self, name: impl Into<String>) -> Self {
+        self.config(|config| config.name = name.into())
     }
 
     /// Sets the model. Default: the provider's default model.
-    pub fn model(mut self, name: impl Into<String>) -> Self {
-        self.inner.definition.config.request.model = name.into();
-        self
+    pub fn model(self, name: impl Into<String>) -> Self {
+        self.request(|request| request.model = name.into())
     }
 
     /// Sets the instructions for the model. Default: none.
-    pub fn system_prompt(mut self, prompt: impl Into<SystemPrompt>) -> Self {
-        self.inner.definition.config.system_prompt = prompt.into();
-        self
+    pub fn system_prompt(self, prompt: impl Into<SystemPrompt>) -> Self {
+        self.config(|config| config.system_prompt = prompt.into())
     }
 
     /// Sets the tools. Default: none.
-    pub fn tools(mut self, tools: ToolRegistry) -> Self {
-        self.inner.definition.tools = tools;
-        self
+    pub fn tools(self, tools: ToolRegistry) -> Self {
+        self.change(|definition| definition.tools = tools)
     }
 
     /// Sets the strategy that keeps conversations within the model's context window. Default: no compaction.
@@ -89,15 +95,13 @@ impl AgentBuilder {
     }
 
     /// Limits the model calls of one run. `None` means no limit. Default: 50.
-    pub fn max_turns(mut self, turns: impl Into<Option<usize>>) -> Self {
-        self.inner.definition.config.max_turns = turns.into();
-        self
+    pub fn max_turns(self, turns: impl Into<Option<usize>>) -> Self {
+        self.config(|config| config.max_turns = turns.into())
     }
 
     /// Limits the tokens, requests and tool calls of one run. Default: no limits.
-    pub fn usage_limits(mut self, limits: UsageLimits) -> Self {
-        self.inner.definition.config.usage_limits = Some(limits);
-        self
+    pub fn usage_limits(self, limits: UsageLimits) -> Self {
+        self.config(|config| config.usage_limits = Some(limits))
     }
 
     /// Limits the time of each tool call, including its middleware. `None` means no limit. Default: ten minutes.
@@ -105,42 +109,36 @@ impl AgentBuilder {
     /// The middleware [`TimeoutMiddleware`](neuron_tool::builtin::TimeoutMiddleware) sets the timeouts of single tools.
     /// If a call has both timeouts, the shorter timeout applies. A durable engine ignores this limit, and uses the
     /// timeout in [`LoopConfig::tool_activity`].
-    pub fn tool_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.inner.definition.config.tool_timeout = timeout.into();
-        self
+    pub fn tool_timeout(self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.config(|config| config.tool_timeout = timeout.into())
     }
 
     /// Sets a budget that all runs of this agent share, including the agents inside their tools. By default, the budget
     /// in the [`ToolContext`] of the run applies, if there is one.
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.inner.definition.budget = Some(budget);
-        self
+    pub fn budget(self, budget: Budget) -> Self {
+        self.change(|definition| definition.budget = Some(budget))
     }
 
     /// Sets the policy that decides which tool calls may run. It decides after the hooks and before any middleware.
     /// Default: all calls run.
-    pub fn permission_policy(mut self, policy: impl PermissionPolicy + 'static) -> Self {
-        self.inner.definition.policy = Some(Arc::new(policy));
-        self
+    pub fn permission_policy(self, policy: impl PermissionPolicy + 'static) -> Self {
+        self.change(|definition| definition.policy = Some(Arc::new(policy)))
     }
 
     /// Sets the signer of tool calls that wait for an approval. With a signer, decisions on unsigned calls are
     /// rejected. Default: calls are not signed.
-    pub fn approval_signer(mut self, signer: impl ApprovalSigner + 'static) -> Self {
-        self.inner.definition.signer = Some(Arc::new(signer));
-        self
+    pub fn approval_signer(self, signer: impl ApprovalSigner + 'static) -> Self {
+        self.change(|definition| definition.signer = Some(Arc::new(signer)))
     }
 
     /// Adds a hook after the existing hooks, together with its [layer](ObservabilityHook::layer).
-    pub fn hook(mut self, hook: impl ObservabilityHook + 'static) -> Self {
-        self.inner.definition.hooks.push(BoxedHook::new(hook));
-        self
+    pub fn hook(self, hook: impl ObservabilityHook + 'static) -> Self {
+        self.change(|definition| definition.hooks.push(BoxedHook::new(hook)))
     }
 
     /// Adds a layer around the model calls, inside the existing layers.
-    pub fn layer(mut self, layer: impl ModelLayer + 'static) -> Self {
-        self.inner.definition.layers.push(BoxedLayer::new(layer));
-        self
+    pub fn layer(self, layer: impl ModelLayer + 'static) -> Self {
+        self.change(|definition| definition.layers.push(BoxedLayer::new(layer)))
     }
 
     /// Adds a callback that runs before each model call, and may change its settings, system prompt and tools. It is
@@ -182,24 +180,21 @@ impl AgentBuilder {
     /// }
     /// ```
     pub fn stop_when(
-        mut self,
+        self,
         condition: impl Fn(&RunView<'_>) -> bool + WasmCompatSend + WasmCompatSync + 'static,
     ) -> Self {
-        self.inner.definition.stop_conditions.push(Arc::new(condition));
-        self
+        self.change(|definition| definition.stop_conditions.push(Arc::new(condition)))
     }
 
     /// Adds an injector that is called before each model call. Its texts become system messages at the end of the
     /// conversation.
-    pub fn injector(mut self, injector: impl Injector + 'static) -> Self {
-        self.inner.definition.injectors.push(Arc::new(injector));
-        self
+    pub fn injector(self, injector: impl Injector + 'static) -> Self {
+        self.change(|definition| definition.injectors.push(Arc::new(injector)))
     }
 
     /// Changes the settings of each request, such as sampling, thinking and tool choice.
-    pub fn request(mut self, change: impl FnOnce(&mut RequestSettings)) -> Self {
-        change(&mut self.inner.definition.config.request);
-        self
+    pub fn request(self, change: impl FnOnce(&mut RequestSettings)) -> Self {
+        self.config(|config| change(&mut config.request))
     }
 
     /// Changes any setting of [`LoopConfig`].
@@ -216,9 +211,8 @@ impl AgentBuilder {
     ///     builder.config(|config| config.on_limit = OnLimit::Finalize).build()
     /// }
     /// ```
-    pub fn config(mut self, change: impl FnOnce(&mut LoopConfig)) -> Self {
-        change(&mut self.inner.definition.config);
-        self
+    pub fn config(self, change: impl FnOnce(&mut LoopConfig)) -> Self {
+        self.change(|definition| change(&mut definition.config))
     }
 
     /// Adds the hooks of the parent run before the hooks of this agent. The parent run made the tool call that runs
@@ -241,6 +235,11 @@ impl AgentBuilder {
             definition.config.pause_for_approval = run.pauses;
             definition.signer.clone_from(&run.signer);
         }
+        self
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Definition)) -> Self {
+        change(&mut self.inner.definition);
         self
     }
 

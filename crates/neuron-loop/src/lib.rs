@@ -151,13 +151,11 @@ mod tools;
 
 pub use agent::Agent;
 pub use builder::AgentBuilder;
-pub use conversation::Conversation;
+pub use conversation::{Conversation, SessionHandle};
 pub use facade::{AgentLoop, AgentLoopBuilder, AgentStream, StepIterator, TurnResult};
 pub use neuron_types::{
     AgentResult, ApprovalSignal, Budget, CancelMode, EndStrategy, LoopConfig, LoopError, OnLimit,
     OutputMode, RequestSettings, Reservation, RunView, Start, ToolErrorPolicy, TurnSetup,
 };
-pub use run::{
-    OwnedRun, Run, RunEvent, RunEvents, RunHandle, RunResult, RunStream, SessionHandle, SteerError,
-    Step, Steps,
-};
+pub use parts::{RunHandle, SteerError};
+pub use run::{OwnedRun, Run, RunEvent, RunEvents, RunResult, RunStream, Step, Steps};

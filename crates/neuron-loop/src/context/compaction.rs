@@ -91,8 +91,8 @@ async fn compact(
     told_tokens: usize,
 ) -> Result<Option<Sizes>, LoopError> {
     let strategy = env.parts.strategy;
-    let hooks = env.hooks(ledger.tally().run.turn);
-    let mut scopes = hooks.open(OperationKind::Compaction { old_tokens });
+    let turn = env.turn(ledger);
+    let mut scopes = turn.open(OperationKind::Compaction { old_tokens });
     let request = env.frame.request(ledger.messages());
     let mut usage = TokenUsage::default();
     let work = async {
@@ -139,7 +139,7 @@ async fn compact(
     let size = KnownSize { tokens: new_tokens, messages: messages.len(), frame };
     // FAULT a hook that ends the run at a compaction undoes it: after the next
     ledger.compacted(messages, size, is_enough);
-    hooks.dispatch(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
+    turn.dispatch(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
     Ok(Some((old_tokens, new_tokens)))
 }
 

@@ -1,10 +1,14 @@
 //! A conversation as a value, and its stored forms.
 
+mod session;
 mod stored;
 
 use neuron_types::{ApprovalError, Message, PendingApproval, TokenUsage};
 use serde::{Deserialize, Serialize};
 
+pub use session::SessionHandle;
+
+pub(crate) use session::random_id;
 pub(crate) use stored::{decided_before, session_parts, snapshot};
 
 use crate::ledger::Ledger;

@@ -20,7 +20,7 @@ pub use stream::AgentStream;
 
 use crate::ledger::Ledger;
 use crate::parts::{Definition, Parts, Reader};
-use crate::run::{Events, Live, Step, agent_result, begin_with_message, drive};
+use crate::run::{Driven, Events, Live, Step, agent_result, begin, drive};
 
 /// An agent with one conversation. Each run adds one user message to the conversation and answers it.
 ///
@@ -115,18 +115,22 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         (Parts::new(provider, context, definition), durability, ledger)
     }
 
-    /// Runs to the model's final response. Events go to `reader`.
-    async fn drive(
+    /// Runs to the end of the run, or of the next step if `reader` receives steps.
+    async fn drive(&mut self, run: &mut Live<'_>, reader: Reader<'_>) -> Option<Driven> {
+        let (parts, durability, ledger) = self.lend();
+        let parts = Parts { durability: durability.as_ref(), ..parts };
+        drive(parts, ledger, run, reader).await
+    }
+
+    /// Runs to the model's final response.
+    async fn finish(
         &mut self,
         message: Message,
         ctx: &ToolContext,
         reader: Reader<'_>,
     ) -> Result<AgentResult, LoopError> {
-        let (parts, durability, ledger) = self.lend();
-        let parts = parts.with_durability(durability.as_ref());
-        let mut run = begin(message, ctx);
-        match drive(parts, None, ledger, &mut run, reader).await {
-            Some(Ok(Step::Ended(result))) => Ok(agent_result(ledger, &result)),
+        match self.drive(&mut begin_with(message, ctx), reader).await {
+            Some(Ok(Step::Ended(result))) => Ok(agent_result(&self.ledger, &result)),
             Some(Err(error)) => Err(error),
             _ => Err(LoopError::Cancelled),
         }
@@ -148,7 +152,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         message: Message,
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<AgentResult, LoopError>> + WasmCompatSend {
-        self.drive(message, ctx, Reader::Nobody)
+        self.finish(message, ctx, Reader::Nobody)
     }
 
     /// Calls [`run`](Self::run) with a text message.
@@ -177,7 +181,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &'a ToolContext,
     ) -> impl Future<Output = AgentStream<'a>> + WasmCompatSend {
         ready(AgentStream(Events::new(|slot| {
-            Box::pin(async move { self.drive(message, ctx, Reader::Stream(&slot)).await })
+            Box::pin(async move { self.finish(message, ctx, Reader::Stream(&slot)).await })
         })))
     }
 
@@ -188,25 +192,24 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         message: Message,
         ctx: &'a ToolContext,
     ) -> StepIterator<'a, P, C, D> {
-        let run = self.begun(message, ctx);
+        let mut run = begin_with(message, ctx);
+        // FAULT the message of a run of steps is not seen before its first turn: without the line
+        //     (steps::conversation_shows_the_message_and_what_was_injected_before_the_first_turn)
+        self.begin(&mut run);
         StepIterator { agent: self, run }
     }
 
     /// Begins a run before it is driven, so that the conversation already has its message.
-    fn begun<'a>(&mut self, message: Message, ctx: &'a ToolContext) -> Live<'a> {
+    fn begin(&mut self, run: &mut Live<'_>) {
         let (parts, durability, ledger) = self.lend();
-        let parts = parts.with_durability(durability.as_ref());
-        let mut run = Live { ctx: Cow::Borrowed(ctx), ..Live::default() };
-        // FAULT the message of a run of steps is not seen before its first turn: the statement -> `run.start =
-        //     Some(Start::Message(message));`
-        //     (steps::conversation_shows_the_message_and_what_was_injected_before_the_first_turn)
-        begin_with_message(parts, ledger, &mut run, message);
-        run
+        let parts = Parts { durability: durability.as_ref(), ..parts };
+        // Never an error, because the run starts with a message.
+        begin(parts, ledger, run).ok();
     }
 }
 
 /// Returns the state of a run that starts with a message and has not begun.
-fn begin(message: Message, ctx: &ToolContext) -> Live<'_> {
+fn begin_with(message: Message, ctx: &ToolContext) -> Live<'_> {
     Live { start: Some(Start::Message(message)), ctx: Cow::Borrowed(ctx), ..Live::default() }
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::AgentLoop;
 use crate::parts::Reader;
-use crate::run::{Live, Step, agent_result, drive};
+use crate::run::{Live, Step, agent_result};
 
 /// A run that returns control after each turn. Made by [`AgentLoop::run_step`].
 ///
@@ -95,10 +95,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
     /// Dropping the future stops the turn. The next call continues the run, or returns the outcome of the stopped turn
     /// if it was already known.
     pub async fn next(&mut self) -> Option<TurnResult> {
-        let (parts, durability, ledger) = self.agent.lend();
-        let (parts, results) = (parts.with_durability(durability.as_ref()), Mutex::default());
-        let reader = Reader::Step(&results);
-        Some(match drive(parts, None, ledger, &mut self.run, reader).await? {
+        let results = Mutex::default();
+        Some(match self.agent.drive(&mut self.run, Reader::Step(&results)).await? {
             Ok(Step::Tools { calls, results }) => {
                 let calls = calls.into_iter().map(|call| (call.id, call.name, call.input));
                 TurnResult::ToolsExecuted { calls: calls.collect(), results }
@@ -106,7 +104,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
             Ok(Step::Compacted { old_tokens, new_tokens }) => {
                 TurnResult::CompactionOccurred { old_tokens, new_tokens }
             }
-            Ok(Step::Ended(result)) => TurnResult::FinalResponse(agent_result(ledger, &result)),
+            Ok(Step::Ended(result)) => {
+                TurnResult::FinalResponse(agent_result(&self.agent.ledger, &result))
+            }
             Err(LoopError::MaxTurns(_)) => TurnResult::MaxTurnsReached,
             Err(error) => TurnResult::Error(error),
         })

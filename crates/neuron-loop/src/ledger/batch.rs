@@ -14,7 +14,7 @@ use neuron_types::{
 
 use super::calls::calls_in;
 use super::history::OpenResults;
-use super::{Batch, CallState, Counters, Ledger, PendingDecision, Phase, Tally};
+use super::{Batch, CallState, Counters, Ledger, PendingDecision, Phase};
 
 /// The reason for a missing result if no other reason is known.
 const INTERRUPTED: &str = "the run was interrupted";
@@ -45,15 +45,11 @@ impl Ledger {
 
     /// Borrows the calls of the current batch together with the run's counters. Returns `None` if no batch is open.
     pub(crate) fn open_batch(&mut self) -> Option<(Calls<'_>, Counters<'_>)> {
-        self.open().map(|(calls, tally)| (calls, Counters(tally)))
-    }
-
-    pub(super) fn open(&mut self) -> Option<(Calls<'_>, &mut Tally)> {
         let Self { messages, phase: Phase::Batch(batch), tally, .. } = self else {
             return None;
         };
         let (answer, results) = messages.open_results()?;
-        Some((Calls { answer, results, batch }, tally))
+        Some((Calls { answer, results, batch }, Counters(tally)))
     }
 
     /// Opens a batch for the tool calls of the last response in the history. Adds a message with an empty result for
@@ -77,7 +73,7 @@ impl Ledger {
     /// Pass `None` if the run may be continued later. The reason then depends on the state of the call, which may, for
     /// example, wait for an approval.
     pub(crate) fn explain_missing(&mut self, why: Option<&str>) {
-        if let Some((mut calls, _)) = self.open() {
+        if let Some((mut calls, _)) = self.open_batch() {
             calls.explain_missing(why);
         }
     }
@@ -94,7 +90,7 @@ impl Ledger {
     /// Ends all calls that can still begin. Their results say that the calls did not run because of `why`. The batch
     /// stays open.
     pub(super) fn close_open_calls(&mut self, why: &str) {
-        if let Some((mut calls, _)) = self.open() {
+        if let Some((mut calls, _)) = self.open_batch() {
             for index in calls.batch.open_calls() {
                 calls.answer(index, ToolOutput::error(not_executed(why)));
             }
@@ -116,7 +112,7 @@ impl Ledger {
     ///
     /// Otherwise the call ends with a result that says that its outcome is unknown.
     pub(crate) fn recover(&mut self, may_repeat: impl Fn(&str) -> bool) {
-        let Some((calls, _)) = self.open() else {
+        let Some((calls, _)) = self.open_batch() else {
             return;
         };
         // FAULT an interrupted call has the effect of call_tool: the line -> `let made = calls.answer.tool_uses();`
@@ -135,7 +131,7 @@ impl Ledger {
 
     /// Ends the call at `index` with `output`, without running it.
     pub(super) fn answer_call(&mut self, index: usize, output: ToolOutput) {
-        if let Some((mut calls, _)) = self.open() {
+        if let Some((mut calls, _)) = self.open_batch() {
             calls.answer(index, output);
         }
     }
@@ -301,22 +297,20 @@ impl<'l> Calls<'l> {
         }
     }
 
+    /// Replaces the result of a call in the history.
     fn write(&mut self, index: usize, output: ToolOutput) {
-        if let Some((content, is_error)) = self.result_mut(index) {
-            (*content, *is_error) = (output.content, output.is_error);
-        }
-    }
-
-    /// Returns the result block of a call as content and error flag.
-    fn result_mut(&mut self, index: usize) -> Option<(&mut Vec<ContentItem>, &mut bool)> {
-        let id = self.made(index)?.id;
+        let id = self.made(index).map(|made| made.id);
+        let results =
+            self.results.change().map_or(&mut [][..], |message| message.content.as_mut_slice());
         // In a history from elsewhere, the results may have another order than the calls.
-        self.results.change()?.content.iter_mut().find_map(|block| match block {
-            ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == id => {
-                Some((content, is_error))
+        for block in results {
+            if let ContentBlock::ToolResult { tool_use_id, content, is_error } = block
+                && Some(&**tool_use_id) == id
+            {
+                (*content, *is_error) = (output.content, output.is_error);
+                return;
             }
-            _ => None,
-        })
+        }
     }
 }
 

@@ -16,9 +16,9 @@ pub(crate) struct Batch {
     pub(crate) stop_reason: StopReason,
     pub(crate) calls: SmallVec<[CallState; 1]>,
     /// Names of registered tools that the request did not offer, and of called tools that the model had not found. A
-    /// call of such a tool does not run.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) hidden: Vec<String>,
+    /// call of such a tool does not run. In JSON this field keeps its older name `hidden`.
+    #[serde(default, rename = "hidden", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) excluded: Vec<String>,
     /// Set if calls of `CALL_TOOL` are calls of the tools that they name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) has_targets: bool,
@@ -75,11 +75,11 @@ pub(super) fn calls_in(
 
 impl Batch {
     /// Creates a batch of `calls` tool calls that have not begun.
-    pub(crate) fn new(stop_reason: StopReason, calls: usize, hidden: Vec<String>) -> Self {
+    pub(crate) fn new(stop_reason: StopReason, calls: usize, excluded: Vec<String>) -> Self {
         Self {
             stop_reason,
             calls: smallvec![CallState::Open; calls],
-            hidden,
+            excluded,
             has_targets: false,
             attempt: None,
             output: None,

@@ -66,7 +66,7 @@ impl Ledger {
             return Ok(());
         };
         let mut succeeded: BTreeMap<String, bool> = BTreeMap::new();
-        let Some((calls, tally)) = self.open() else {
+        let Some((calls, counters)) = self.open_batch() else {
             return Ok(());
         };
         for (made, state) in calls.iter() {
@@ -77,17 +77,18 @@ impl Ledger {
                 *succeeded.entry(name.to_owned()).or_default() |= !is_error;
             }
         }
+        let failing = &mut counters.0.run.failing;
         // FAULT unknown tools count beyond a turn without them: without the statement
         //     (failing_tools::turn_without_unknown_tools_resets_their_counter)
         if !succeeded.contains_key("") {
-            tally.run.failing.remove("");
+            failing.remove("");
         }
         for (name, succeeded) in succeeded {
             if succeeded {
-                tally.run.failing.remove(&name);
+                failing.remove(&name);
                 continue;
             }
-            let turns = tally.run.failing.entry(name.clone()).or_default();
+            let turns = failing.entry(name.clone()).or_default();
             *turns = turns.saturating_add(1);
             // FAULT a retry too many: `retries` -> `retries + 1`
             if *turns > retries {

@@ -126,7 +126,7 @@ pub(crate) struct AnswerView<'a> {
     /// Set if the response ended before the arguments of one of its tool calls were complete.
     pub(crate) is_cut_off: bool,
     /// Names of registered tools that the request did not offer, and of called tools that the model had not found.
-    pub(crate) hidden: &'a [String],
+    pub(crate) excluded: &'a [String],
     /// Set if calls of `CALL_TOOL` are calls of the tools that they name.
     pub(crate) has_targets: bool,
     /// Set if the limits allow another model call.
@@ -239,7 +239,7 @@ impl Ledger {
         response: CompletionResponse,
         view: AnswerView<'_>,
     ) -> Result<(), LoopError> {
-        let AnswerView { is_cut_off, hidden, has_targets, may_ask_again, output, frame } = view;
+        let AnswerView { is_cut_off, excluded, has_targets, may_ask_again, output, frame } = view;
         let CompletionResponse { mut message, stop_reason, usage, .. } = response;
         let lack = Lack::of(&message, &stop_reason);
         // A custom provider may have set another role.
@@ -261,10 +261,9 @@ impl Ledger {
             return match lack.filter(counts).filter(|_| output.is_none() && !is_last) {
                 // FAULT an empty answer is asked for again and again: `may_ask_again` -> `true`
                 Some(lack) if may_ask_again => {
-                    let tally = &mut self.tally.run;
                     // FAULT an empty answer is asked for again without a count: without the line
-                    tally.output_attempts = tally.output_attempts.saturating_add(1);
-                    tally.pauses = 0;
+                    self.tally.run.count_output_attempt();
+                    self.tally.run.pauses = 0;
                     self.ask_again(lack.complaint());
                     Ok(())
                 }
@@ -277,7 +276,7 @@ impl Ledger {
         // FAULT pauses are counted over the whole run: without the line
         self.tally.run.pauses = 0;
         let limit = self.landing_limit();
-        let mut batch = Batch::new(stop_reason.clone(), calls, hidden.to_vec());
+        let mut batch = Batch::new(stop_reason.clone(), calls, excluded.to_vec());
         batch.has_targets = has_targets;
         self.begin_batch(batch);
         if let Some(why) = calls_must_not_run(&stop_reason, is_cut_off) {
@@ -345,7 +344,7 @@ impl Ledger {
     /// names of the tools that it could not call. Returns `None` if no batch is open.
     pub(crate) fn end_batch(&mut self) -> Option<(StopReason, Vec<String>)> {
         match std::mem::replace(&mut self.phase, Phase::TurnStart) {
-            Phase::Batch(batch) => Some((batch.stop_reason, batch.hidden)),
+            Phase::Batch(batch) => Some((batch.stop_reason, batch.excluded)),
             other => {
                 self.phase = other;
                 None

@@ -65,7 +65,7 @@ impl Ledger {
         stop_reason: &StopReason,
         is_last: bool,
     ) -> Result<Result<Value, String>, LoopError> {
-        self.tally.run.output_attempts = self.tally.run.output_attempts.saturating_add(1);
+        self.tally.run.count_output_attempt();
         let read = match &rules.tool {
             Some(tool) => Err(format!("give the output by calling the tool `{}`", tool.name)),
             None => rules.read_text(text),
@@ -135,7 +135,7 @@ impl Ledger {
     fn answer_output_calls(&mut self, rules: &OutputRules) -> Option<(String, String)> {
         let name = rules.tool_name()?;
         let (mut given, mut fault) = (None, None);
-        let (mut calls, tally) = self.open()?;
+        let (mut calls, counters) = self.open_batch()?;
         let (answer, has_targets) = (calls.answer, calls.batch.has_targets);
         for (index, call) in answer.tool_uses().enumerate() {
             if call.name != name {
@@ -164,14 +164,12 @@ impl Ledger {
             calls.answer(index, output);
         }
         if fault.is_some() || given.is_some() {
-            tally.run.output_attempts = tally.run.output_attempts.saturating_add(1);
+            counters.0.run.count_output_attempt();
         }
         calls.batch.output = given;
         fault
     }
-}
 
-impl Ledger {
     /// Ends the run with the output that a call of the batch gave, after the other calls have ended. Returns `false` if
     /// no call gave a valid output.
     ///
@@ -182,7 +180,7 @@ impl Ledger {
         };
         let is_suppressed = limit.is_none()
             && rules.end == EndStrategy::Graceful
-            && self.open().is_some_and(|(calls, _)| {
+            && self.open_batch().is_some_and(|(calls, _)| {
                 let mut others =
                     calls.iter().filter(|(made, _)| Some(made.name) != rules.tool_name());
                 others.any(|(_, state)| matches!(state, CallState::Ended { is_error: true, .. }))

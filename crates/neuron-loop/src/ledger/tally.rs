@@ -105,6 +105,11 @@ impl RunRecord {
         })
     }
 
+    /// Counts a response that was checked for the output of a typed run, or that had no content.
+    pub(super) fn count_output_attempt(&mut self) {
+        self.output_attempts = self.output_attempts.saturating_add(1);
+    }
+
     /// Returns the number of earlier responses of this turn that were discarded after tool calls had started.
     pub(crate) fn attempt(&self) -> usize {
         match self.given_up {

@@ -1,7 +1,7 @@
 //! Calls the model through all layers (middleware for model calls), and reports the outcome to the reader and the
 //! conversation.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use neuron_types::{
     CompletionResponse, LoopError, Message, ModelCall, ModelNext, RequestRef, RunView, StreamEvent,
@@ -11,11 +11,11 @@ use neuron_types::{
 use super::link::{Attempts, Link};
 use crate::ledger::{Ledger, OutputRules};
 use crate::lock::lock;
-use crate::parts::Env;
+use crate::parts::{CallableTools, Env};
 use crate::tools::Prefetch;
 
-/// Calls the model through all layers (middleware for model calls). Returns the response, and the names of the agent's
-/// tools that the request did not offer.
+/// Calls the model through all layers (middleware for model calls). Returns the response, and the tools that the request
+/// offered.
 ///
 /// If the call fails, the conversation stays unchanged. If a layer rejected the input, the rejected messages are
 /// removed.
@@ -23,7 +23,7 @@ pub(crate) async fn call_model<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,
     prefetch: &mut Prefetch<'a>,
-) -> (Result<CompletionResponse, LoopError>, Arc<[String]>) {
+) -> (Result<CompletionResponse, LoopError>, CallableTools<'a>) {
     let (limit, output_tool) =
         (ledger.landing_limit(), env.output.and_then(OutputRules::tool_name));
     // A provider may pause its response and expect another call to continue it. It continues only if the paused
@@ -40,7 +40,7 @@ pub(crate) async fn call_model<'a>(
     // FAULT parts of an answer are judged alone: `ledger.said_before()` -> `String::new()`
     let said_before = ledger.said_before();
     let new_messages = ledger.messages().len() - ledger.new_messages().len();
-    let (turn, size) = (ledger.tally().run.turn, ledger.size());
+    let (turn, size) = (env.turn(ledger), ledger.size());
     // FAULT a layer sees the turns of all runs: `run.turns` -> `turns`
     let (turns, tool_calls) = (ledger.tally().run.turns, ledger.tally().run.tool_calls);
     let usage = ledger.tally().run.usage.total.clone();
@@ -66,7 +66,7 @@ pub(crate) async fn call_model<'a>(
     call.is_durable = env.parts.durability.is_some();
     let tally = Mutex::new(counters);
     let link = Link {
-        hooks: env.hooks(turn),
+        turn,
         // FAULT what was taken back counts as passed: `messages.len()` -> `call.request.messages.len()`
         messages: messages.len(),
         size,
@@ -92,7 +92,7 @@ pub(crate) async fn call_model<'a>(
     if let Err(error) = &answer {
         link.give_up_prefetch(Some(error)).await;
     }
-    let Attempts { prefetch: begun, hidden, usage, rejected, .. } =
+    let Attempts { prefetch: begun, excluded, usage, rejected, .. } =
         std::mem::take(&mut *lock(&link.state));
     *prefetch = begun;
     if let Ok(response) = &answer {
@@ -115,7 +115,7 @@ pub(crate) async fn call_model<'a>(
         (Err(_), _, Some(rejected)) => ledger.take_back(rejected),
         _ => {}
     }
-    (answer, hidden)
+    (answer, env.callable(excluded))
 }
 
 /// Returns the tool choice for the last model call of a run that reached a limit. It forces the output tool or forbids

@@ -10,15 +10,14 @@ use std::sync::{Arc, Mutex};
 use neuron_types::{
     CompletionResponse, Cost, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError,
     ModelCall, ModelEndpoint, ModelResponseFuture, OperationKind, Progress, RequestRef,
-    Reservation, ResponseEnd, StreamEvent, TakeBack, TokenUsage, ToolDefinition, UnknownPrice,
-    transcript,
+    Reservation, ResponseEnd, StreamEvent, TakeBack, TokenUsage, UnknownPrice, transcript,
 };
 use scopeguard::ScopeGuard;
 
 use super::source::Source;
 use crate::ledger::{Counters, KnownSize};
 use crate::lock::lock;
-use crate::parts::{Hooks, check, or_cancelled};
+use crate::parts::{Turn, check, or_cancelled};
 use crate::tools::Prefetch;
 
 /// Estimated output tokens of the first response of a run, used to reserve budget.
@@ -26,7 +25,7 @@ const FIRST_ANSWER: usize = 1_000;
 
 /// The innermost link of the chain of layers around a model call. Makes all model calls of one turn.
 pub(super) struct Link<'a, 'l> {
-    pub(super) hooks: Hooks<'a>,
+    pub(super) turn: Turn<'a>,
     /// Number of messages of the conversation at the start of the turn.
     pub(super) messages: usize,
     pub(super) size: Option<KnownSize>,
@@ -42,7 +41,7 @@ pub(super) struct Attempts<'a> {
     /// Tool calls of the last response that started while the response was still streaming.
     pub(super) prefetch: Prefetch<'a>,
     /// Names of registered tools that the last request did not offer.
-    pub(super) hidden: Arc<[String]>,
+    pub(super) excluded: Arc<[String]>,
     /// Tokens of the last response.
     pub(super) usage: Option<TokenUsage>,
     /// The part of the conversation to remove. Set if a layer around the model call rejected that part.
@@ -83,54 +82,65 @@ impl<'a, 'l> Link<'a, 'l> {
     ) -> Result<CompletionResponse, LoopError> {
         // A layer may have discarded the response of an earlier attempt.
         self.give_up_prefetch(None).await;
-        let is_first = !mem::replace(&mut lock(&self.state).is_made, true);
-        if !is_first {
-            check(self.hooks.env.token)?;
+        let is_repeated = mem::replace(&mut lock(&self.state).is_made, true);
+        if is_repeated {
+            check(self.turn.token)?;
             // FAULT another attempt does not mind the limits: without the line
-            lock(self.tally).run.check_before_call(self.hooks.env.config())?;
+            lock(self.tally).run.check_before_call(self.turn.config())?;
         }
         // FAULT calls start early in the last call of a run: `call.is_last` -> `false`
         //     (early_tools::last_call_of_a_run_starts_nothing_early)
         let mut prefetch = Prefetch::new(call.is_last);
-        let answered = {
-            // FAULT a call of the model needs no budget: `?` -> `.ok().flatten()`
-            let mut reservation = self.reserve(call)?;
-            self.ask_and_count(call, sink, &mut reservation, &mut prefetch).await
-        };
+        // FAULT a call of the model needs no budget: `?` -> `.ok().flatten()`
+        let reservation = self.reserve(call)?;
+        let answered = self.ask_and_count(call, sink, reservation, &mut prefetch).await;
         let told = match &answered {
             Ok(response) => {
                 // FAULT an early call has no end when a hook rejects its answer: without the line, `.await` ->
                 //     `.await.inspect(|_| lock(&self.state).prefetch = prefetch)`
                 lock(&self.state).prefetch = prefetch;
-                // FAULT a rejected answer is told: the line -> `let asked = self.hooks.dispatch(HookEvent::PostLlmCall
-                //     { response }).await; if asked.is_err() { self.hooks.env.reader.send(||
+                // FAULT a rejected answer is told: the line -> `let asked = self.turn.dispatch(HookEvent::PostLlmCall
+                //     { response }).await; if asked.is_err() { self.turn.reader.send(||
                 //     StreamEvent::MessageComplete(response.message.clone())).await; } asked`
-                self.hooks.dispatch(HookEvent::PostLlmCall { response }).await
+                self.turn.dispatch(HookEvent::PostLlmCall { response }).await
             }
             Err(error) => {
-                prefetch.give_up(self.hooks.env, self.hooks.turn, Some(error)).await;
+                prefetch.give_up(self.turn, Some(error)).await;
                 // FAULT an error of the model is not told: the line -> `Ok(None)`
-                self.hooks.dispatch(HookEvent::LlmError { error }).await.or(Ok(None))
+                self.turn.dispatch(HookEvent::LlmError { error }).await.or(Ok(None))
             }
         };
         told.and(answered)
     }
 
-    /// Dispatches [`HookEvent::PreLlmCall`], calls the model, and counts its tokens.
+    /// Dispatches [`HookEvent::PreLlmCall`], and calls the model inside the scopes that the hooks open around the call,
+    /// such as tracing spans. Counts the tokens and their cost before the scopes end.
     async fn ask_and_count(
         &self,
         call: &ModelCall<'_>,
         sink: Option<&dyn DeltaSink>,
-        reservation: &mut Option<Reservation>,
+        mut reservation: Option<Reservation>,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
-        lock(&self.state).hidden = hidden_tools(self.hooks.env.frame.tools, call);
-        self.hooks.dispatch(HookEvent::PreLlmCall { request: &call.request }).await?;
-        check(self.hooks.env.token)?;
+        lock(&self.state).excluded = self.turn.not_offered(call);
+        self.turn.dispatch(HookEvent::PreLlmCall { request: &call.request }).await?;
+        check(self.turn.token)?;
         lock(self.tally).count_request(self.messages);
         // FAULT a dropped call gives its request back: without the line
         reservation.iter_mut().for_each(Reservation::start);
-        let answered = self.ask_in_scope(call, sink, reservation, prefetch).await;
+        let count_dropped = |(reservation, received)| self.count_dropped(reservation, received);
+        // FAULT a dropped call costs nothing in the run: `count_dropped` -> `|_| {}`
+        let mut attempt = scopeguard::guard((reservation, Received::default()), count_dropped);
+        let kind = OperationKind::ModelCall { request: &call.request, streaming: sink.is_some() };
+        let mut scopes = self.turn.open(kind);
+        let mut answered = scopes.run(self.ask(call.request, sink, &mut attempt.1, prefetch)).await;
+        if let Ok(response) = &mut answered {
+            self.turn.correct(&mut response.message);
+        }
+        let (reservation, received) = ScopeGuard::into_inner(attempt);
+        let priced = self.count(call, &mut answered, received, reservation);
+        scopes.end((&answered).into());
+        priced?;
         if let Ok(response) = &answered {
             // FAULT two calls with one id are accepted: without the line
             transcript::check_answer(&response.message)?;
@@ -142,21 +152,21 @@ impl<'a, 'l> Link<'a, 'l> {
     /// these calls failed with `error`. `None` means that they were cancelled.
     pub(super) async fn give_up_prefetch(&self, error: Option<&LoopError>) {
         let mut prefetch = mem::take(&mut lock(&self.state).prefetch);
-        prefetch.give_up(self.hooks.env, self.hooks.turn, error).await;
+        prefetch.give_up(self.turn, error).await;
     }
 
     /// Reserves budget for the call. The prompt is estimated. The response is estimated as the run's output tokens,
     /// divided by its responses.
     fn reserve(&self, call: &ModelCall<'_>) -> Result<Option<Reservation>, LoopError> {
-        let Some(budget) = &self.hooks.env.run.budget else {
+        let env = self.turn.env;
+        let Some(budget) = &env.run.budget else {
             return Ok(None);
         };
-        let prompt = match self.hooks.env.parts.strategy.counts_tokens_dyn() {
-            true => self.hooks.env.tokens_of(call.request, self.size),
+        let prompt = match env.parts.strategy.counts_tokens_dyn() {
+            true => env.tokens_of(call.request, self.size),
             false => self.size.map(|size| size.tokens).unwrap_or_default(),
         };
-        let scope = self.hooks.env.run;
-        let responses = scope.turns_before.saturating_add(scope.responses.load(Ordering::Relaxed));
+        let responses = env.run.responses.load(Ordering::Relaxed);
         let own = {
             let run = &lock(self.tally).run;
             let tools = run.usage.tools.output_tokens;
@@ -168,34 +178,12 @@ impl<'a, 'l> Link<'a, 'l> {
         // FAULT more is reserved than an answer may have: without `.min(most)`
         //     (budget::concurrent_agents_share_requests_tool_calls_and_tokens)
         let answer = own.checked_div(responses).unwrap_or(FIRST_ANSWER).min(most);
-        self.hooks.env.reserve_call(budget, call.request, prompt, answer).map(Some)
-    }
-
-    /// Calls the model inside the scopes that the hooks open around the call, such as tracing spans. Counts the tokens
-    /// and their cost before the scopes end.
-    async fn ask_in_scope(
-        &self,
-        call: &ModelCall<'_>,
-        sink: Option<&dyn DeltaSink>,
-        reservation: &mut Option<Reservation>,
-        prefetch: &mut Prefetch<'a>,
-    ) -> Result<CompletionResponse, LoopError> {
-        let count_dropped = |(reservation, received): (&mut Option<Reservation>, _)| {
-            self.count_dropped(reservation.take(), received);
+        let (info, model) = env.priced_model(call.request);
+        let reserved = match info.routes {
+            [] => budget.reserve_call(info.name, model, prompt, answer),
+            routes => budget.reserve_routed_call(routes, prompt, answer),
         };
-        // FAULT a dropped call costs nothing in the run: `count_dropped` -> `|_| {}`
-        let mut attempt = scopeguard::guard((reservation, Received::default()), count_dropped);
-        let kind = OperationKind::ModelCall { request: &call.request, streaming: sink.is_some() };
-        let mut scopes = self.hooks.open(kind);
-        let mut answered = scopes.run(self.ask(call.request, sink, &mut attempt.1, prefetch)).await;
-        if let Ok(response) = &mut answered {
-            self.hooks.env.correct(&mut response.message);
-        }
-        let (reservation, received) = ScopeGuard::into_inner(attempt);
-        let priced = self.count(call, &mut answered, received, reservation.take());
-        scopes.end((&answered).into());
-        priced?;
-        answered
+        reserved.map(Some)
     }
 
     /// Adds the tokens of a finished attempt and their cost to the run, and the cost to the usage of the response. If the
@@ -219,8 +207,8 @@ impl<'a, 'l> Link<'a, 'l> {
             // FAULT an answer whose prompt took nothing is estimated: `total_tokens()` -> `input_tokens`
             if used.total_tokens() == 0 {
                 let answer = std::slice::from_ref(&response.message);
-                used.input_tokens = self.hooks.env.tokens_of(call.request, self.size);
-                used.output_tokens = self.hooks.env.parts.strategy.token_estimate_dyn(answer);
+                used.input_tokens = self.turn.tokens_of(call.request, self.size);
+                used.output_tokens = self.turn.parts.strategy.token_estimate_dyn(answer);
                 is_estimated = true;
             }
         }
@@ -229,7 +217,7 @@ impl<'a, 'l> Link<'a, 'l> {
         used.cost = cost.or(used.cost);
         let mut tally = lock(self.tally);
         if let Ok(response) = answered {
-            self.hooks.env.run.responses.fetch_add(1, Ordering::Relaxed);
+            self.turn.run.responses.fetch_add(1, Ordering::Relaxed);
             // FAULT the reader does not hear what a call cost: without the line
             //     (cost::hooks_scopes_and_events_receive_the_cost)
             response.usage.cost = used.cost;
@@ -246,7 +234,7 @@ impl<'a, 'l> Link<'a, 'l> {
         // FAULT an answer without usage counts nothing: `&used` -> `answered.as_ref().map_or(&used, |response|
         //     &response.usage)`
         tally.add_usage(&used);
-        self.hooks.env.ctx.usage.add(&used);
+        self.turn.ctx.usage.add(&used);
         priced
     }
 
@@ -259,7 +247,7 @@ impl<'a, 'l> Link<'a, 'l> {
         used.cost = reservation.and_then(|it| it.settle_at_least(&used)).or(used.cost);
         if used != TokenUsage::default() {
             lock(self.tally).add_usage(&used);
-            self.hooks.env.ctx.usage.add(&used);
+            self.turn.ctx.usage.add(&used);
         }
     }
 
@@ -274,18 +262,18 @@ impl<'a, 'l> Link<'a, 'l> {
         if let Some(sink) = sink {
             return Box::pin(self.ask_for_stream(request, sink, received, prefetch)).await;
         }
-        let options = || self.hooks.env.config().llm_activity.clone();
+        let options = || self.turn.config().llm_activity.clone();
         let work = async {
-            Ok(match self.hooks.env.parts.durability {
+            Ok(match self.turn.parts.durability {
                 Some(engine) => Box::pin(engine.execute_llm_call_ref(request, options())).await?,
-                None => self.hooks.env.parts.model.complete_ref_dyn(request).await?,
+                None => self.turn.parts.model.complete_ref_dyn(request).await?,
             })
         };
-        let response = or_cancelled(self.hooks.env.token, work).await?;
+        let response = or_cancelled(self.turn.token, work).await?;
         // Set before the hooks run, because the provider charges for these tokens even if a hook ends the run.
         // FAULT the usage of an answer that a hook rejects is lost: without the line
         received.usage.clone_from(&response.usage);
-        self.hooks.dispatch(HookEvent::FirstChunk).await?;
+        self.turn.dispatch(HookEvent::FirstChunk).await?;
         Ok(response)
     }
 
@@ -304,19 +292,19 @@ impl<'a, 'l> Link<'a, 'l> {
         received: &mut Received,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
-        let (token, slot) = (self.hooks.env.token, DeltaSlot::default());
-        let options = self.hooks.env.config().llm_activity.clone();
-        let mut source = match self.hooks.env.parts.durability {
+        let (token, slot) = (self.turn.token, DeltaSlot::default());
+        let options = self.turn.config().llm_activity.clone();
+        let mut source = match self.turn.parts.durability {
             Some(engine) => {
                 Source::Engine(Box::pin(engine.execute_llm_stream(request, options, &slot)), &slot)
             }
             None => {
-                let open = self.hooks.env.parts.model.complete_stream_ref_dyn(request);
+                let open = self.turn.parts.model.complete_stream_ref_dyn(request);
                 let opened = or_cancelled(token, async { Ok(open.await?) }).await?;
                 Source::Provider(opened.receiver, ResponseEnd::default())
             }
         };
-        let hidden = lock(&self.state).hidden.clone();
+        let tools = self.turn.callable(lock(&self.state).excluded.clone());
         let mut heard = None;
         loop {
             let next = prefetch.beside(source.next(&mut received.usage));
@@ -330,7 +318,7 @@ impl<'a, 'l> Link<'a, 'l> {
             // FAULT the first chunk is not told: `heard.is_none()` -> `false`
             // FAULT every part of an answer is told as its first: without `heard.is_none() &&`
             if heard.is_none() && (is_answer || source.is_provider()) {
-                let hooked = self.hooks.dispatch(HookEvent::FirstChunk).await;
+                let hooked = self.turn.dispatch(HookEvent::FirstChunk).await;
                 heard = Some(if source.is_provider() { Ok(hooked?) } else { hooked });
             }
             match progress {
@@ -344,16 +332,16 @@ impl<'a, 'l> Link<'a, 'l> {
                     // FAULT an early call has other arguments than the later one: without the statement
                     //     (arguments::early_call_has_the_corrected_arguments)
                     if let StreamEvent::ToolUse { name, input, .. } = &mut delta {
-                        self.hooks.env.correct_input(name, input);
+                        self.turn.correct_input(name, input);
                     }
                     // FAULT a cancelled stream shows one part more: without the line
                     //     (first_chunk::cancel_stops_the_engine_and_not_the_hook)
                     check(token)?;
                     // FAULT calls start early beside an engine: without `&& source.is_provider()`
-                    if self.hooks.env.config().early_tools && source.is_provider() {
-                        prefetch.take_event(self.hooks.env, &hidden, &delta, self.tally).await?;
+                    if self.turn.config().early_tools && source.is_provider() {
+                        prefetch.take_event(self.turn, &tools, &delta, self.tally).await?;
                     }
-                    // FAULT an answer is shown past the guards: `sink.send(delta)` -> `self.hooks.env.reader.send(||
+                    // FAULT an answer is shown past the guards: `sink.send(delta)` -> `self.turn.reader.send(||
                     //     delta)`
                     sink.send(delta).await;
                 }
@@ -390,20 +378,4 @@ fn settle(
         Err(_) => reservation.settle(used),
     };
     (cost, Ok(()))
-}
-
-/// Returns the names of the agent's tools that a layer removed from the request, and of the deferred tools that a layer
-/// refused.
-fn hidden_tools(tools: &[ToolDefinition], call: &ModelCall<'_>) -> Arc<[String]> {
-    let offered = call.request.tools;
-    // Usually no layer has changed the tools. Then there is nothing to compare.
-    if std::ptr::eq(tools, offered) && call.refused.is_empty() {
-        return Arc::default();
-    }
-    let is_offered = |name: &str| offered.iter().any(|tool| tool.name == name);
-    let removed = tools.iter().filter(|tool| !is_offered(&tool.name));
-    let removed = removed.map(|tool| tool.name.clone());
-    // FAULT a deferred tool that a layer refused is offered: without `.chain(call.refused.iter().map(|name|
-    //     (*name).to_owned()))` (deferred_tools::restriction_of_a_turn_applies_to_found_tools)
-    removed.chain(call.refused.iter().map(|name| (*name).to_owned())).collect()
 }

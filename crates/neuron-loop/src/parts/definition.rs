@@ -9,6 +9,8 @@ use neuron_types::{
     RequestSettings, Retry, RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
 };
 
+use crate::conversation::SessionHandle;
+
 /// A condition that ends a run after the tools of a response ran.
 pub(crate) trait StopCondition:
     Fn(&RunView<'_>) -> bool + WasmCompatSend + WasmCompatSync
@@ -109,7 +111,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Borrowed view of an agent's definition, model, strategy and durable engine.
+/// Borrowed view of an agent's definition, model, strategy, durable engine and session.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a> {
     pub(crate) model: &'a dyn ProviderDyn,
@@ -120,6 +122,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) frame_size: Option<&'a OnceLock<usize>>,
     /// The durable engine that executes model calls and tool calls.
     pub(crate) durability: Option<&'a Durability<'a>>,
+    /// The session in which the conversation is stored while it runs.
+    pub(crate) session: Option<&'a SessionHandle<'a>>,
 }
 
 impl<'a> Parts<'a> {
@@ -128,12 +132,7 @@ impl<'a> Parts<'a> {
         strategy: &'a dyn ContextStrategyDyn,
         definition: &'a Definition,
     ) -> Self {
-        Self { model, strategy, definition, frame_size: None, durability: None }
-    }
-
-    /// Returns the same parts with another durable engine, or without one.
-    pub(crate) fn with_durability(self, durability: Option<&'a Durability<'a>>) -> Self {
-        Self { durability, ..self }
+        Self { model, strategy, definition, frame_size: None, durability: None, session: None }
     }
 
     pub(crate) fn config(self) -> &'a LoopConfig {

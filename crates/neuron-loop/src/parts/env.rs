@@ -3,20 +3,17 @@
 use std::borrow::Borrow;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, CALL_TOOL, ContentBlock, Extensions, LoopConfig, LoopError, Message, ProviderInfo,
-    RequestRef, Reservation, ResumedApproval, RunTools, SEARCH_TOOLS, TokenUsage, ToolContext,
-    ToolDefinition, ToolDyn, ToolError, ToolUseRef, UsageMeter, is_search_tool,
+    Budget, Extensions, LoopConfig, LoopError, ProviderInfo, RequestRef, ResumedApproval, RunTools,
+    TokenUsage, ToolContext, UsageMeter,
 };
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{EnclosingRun, Frame, Parts, Reader, depth_in};
+use super::{EnclosingRun, Frame, Parts, Reader, RunHandle, depth_in};
 use crate::ledger::{KnownSize, Ledger, OutputRules};
 
 /// Everything that a run uses except its ledger, which is the conversation with the run's state.
@@ -34,6 +31,10 @@ pub(crate) struct Env<'a> {
     pub(crate) run: &'a RunScope,
     /// Set if a call waits when the policy requires an approval. Otherwise the call is denied.
     pub(crate) pauses: bool,
+    /// The run's handle, if there is one. Messages and approval decisions arrive through it.
+    pub(crate) handle: Option<&'a RunHandle>,
+    /// Set if the run waits for approval decisions from its handle instead of ending.
+    pub(crate) waits: bool,
     pub(crate) reader: Reader<'a>,
 }
 
@@ -48,9 +49,8 @@ pub(crate) struct RunScope {
     pub(crate) budget: Option<Budget>,
     /// Tokens that tools used and that are not yet in the counters of the conversation.
     pub(crate) tool_meter: UsageMeter,
-    /// Number of turns of the run before this process drove it.
-    pub(crate) turns_before: usize,
-    /// Number of responses of the model since. A layer may make several calls in a turn, or none.
+    /// Number of responses of the model. A layer may make several calls in a turn, or none. Before this process drove the
+    /// run, each turn counts as one response.
     pub(crate) responses: AtomicUsize,
     /// Context of an ended call. The next call reuses it to save the allocations.
     pub(crate) spare: Mutex<Option<Box<ToolContext>>>,
@@ -94,8 +94,7 @@ impl RunScope {
             extensions,
             budget,
             tool_meter: UsageMeter::default(),
-            turns_before: ledger.tally().run.turns,
-            responses: AtomicUsize::new(0),
+            responses: AtomicUsize::new(ledger.tally().run.turns),
             spare: Mutex::default(),
         }
     }
@@ -138,21 +137,6 @@ impl<'a> Env<'a> {
         (info, model)
     }
 
-    /// Reserves a model call with an estimate of its tokens.
-    pub(crate) fn reserve_call(
-        &self,
-        budget: &Budget,
-        request: RequestRef<'_>,
-        input_tokens: usize,
-        output_tokens: usize,
-    ) -> Result<Reservation, LoopError> {
-        let (info, model) = self.priced_model(request);
-        match info.routes {
-            [] => budget.reserve_call(info.name, model, input_tokens, output_tokens),
-            routes => budget.reserve_routed_call(routes, input_tokens, output_tokens),
-        }
-    }
-
     /// Returns the estimated tokens of the system prompt and the tools. Returns `None` if the strategy does not count
     /// tokens.
     pub(crate) fn frame_size(&self) -> Option<usize> {
@@ -163,6 +147,14 @@ impl<'a> Env<'a> {
     /// Returns the number of tokens of the conversation, as reported or estimated.
     pub(crate) fn current_tokens(&self, ledger: &Ledger) -> usize {
         self.tokens_of(self.frame.request(ledger.messages()), ledger.size())
+    }
+
+    /// Stores the conversation before the next step of the run. Does nothing if the run has no session.
+    pub(crate) async fn store(&self, ledger: &Ledger) -> Result<(), LoopError> {
+        match self.parts.session {
+            Some(session) => Ok(Box::pin(session.write(ledger, true)).await?),
+            None => Ok(()),
+        }
     }
 
     /// Adds the tokens that tools used since the previous call of this method to the run and to the caller's meter.
@@ -187,109 +179,6 @@ impl<'a> Env<'a> {
     pub(crate) fn run_tools(&self) -> RunTools<'_> {
         let deferred = self.parts.definition.derived().deferred.as_deref();
         RunTools::new(self.frame.tools, deferred)
-    }
-
-    /// [Corrects](ToolDefinition::correct_arguments) the arguments of the calls in a response, before hooks, policies and
-    /// validators see them.
-    pub(crate) fn correct(&self, answer: &mut Message) {
-        // FAULT arguments in a text are not read: without the statement
-        //     (arguments::text_with_an_array_is_read_before_the_policy)
-        for block in &mut answer.content {
-            if let Some(ContentBlock::ToolUse { name, input, .. }) = block.portable_mut() {
-                self.correct_input(name, input);
-            }
-        }
-    }
-
-    /// Corrects the arguments of a call, and of the call inside a call of [`CALL_TOOL`].
-    pub(crate) fn correct_input(&self, name: &str, input: &mut Value) {
-        let tools = &self.parts.definition.tools;
-        // The registry does not know the output tool.
-        let offered = || self.frame.tools.iter().find(|tool| tool.name == name);
-        if let Some(definition) = tools.definition(name).or_else(offered) {
-            definition.correct_arguments(input);
-        }
-        if name == CALL_TOOL
-            && tools.defers_tools()
-            && let Value::Object(fields) = input
-            && let Some(target) = fields.get("name").and_then(Value::as_str)
-            && let Some(definition) = tools.definition(target)
-            && let Some(arguments) = fields.get_mut("arguments")
-        {
-            definition.correct_arguments(arguments);
-        }
-    }
-
-    /// Returns the tools that a response can call. `hidden` has the names that its request did not offer.
-    pub(crate) fn offered(&self, hidden: Arc<[String]>) -> Offered<'a> {
-        Offered { tools: &self.parts.definition.tools, hidden }
-    }
-}
-
-/// The tools that a response can call. Registered tools that its request did not offer are excluded.
-#[derive(Clone)]
-pub(crate) struct Offered<'a> {
-    tools: &'a ToolRegistry,
-    pub(crate) hidden: Arc<[String]>,
-}
-
-impl<'a> Offered<'a> {
-    /// Returns `true` if the request did not offer the tool.
-    pub(crate) fn hides(&self, name: &str) -> bool {
-        self.hidden.iter().any(|hidden| hidden == name)
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>> {
-        if self.hides(name) { None } else { self.tools.get(name) }
-    }
-
-    pub(crate) fn definition(&self, name: &str) -> Option<&'a ToolDefinition> {
-        if self.hides(name) { None } else { self.tools.definition(name) }
-    }
-
-    /// Returns the names of the tools in the request. If the vendor may have searched, the tools of the agent's own search
-    /// are not included, because the model may not have seen them.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
-        let is_omitted = |name: &str| self.tools.prefers_vendor_search() && is_search_tool(name);
-        let is_offered =
-            move |name: &&str| !self.hides(name) && !self.is_deferred(name) && !is_omitted(name);
-        self.tools.names().filter(is_offered)
-    }
-
-    /// Returns `true` if the request did not have the tool's definition, because the model has to search for it.
-    pub(crate) fn is_deferred(&self, name: &str) -> bool {
-        self.tools.is_deferred(name)
-    }
-
-    /// Returns `true` if the agent defers tools. The model may then have found a tool that is not registered any more.
-    pub(crate) fn defers_tools(&self) -> bool {
-        self.tools.defers_tools()
-    }
-
-    /// Returns the error of a call of [`CALL_TOOL`] that remains after the loop has read the tool that it names. Such a
-    /// call is incomplete, or names [`CALL_TOOL`] itself. Returns `None` for any other call.
-    pub(crate) fn refuses(&self, call: ToolUseRef<'_>) -> Option<ToolError> {
-        match self.is_call_tool(call.name) {
-            true => self.get(CALL_TOOL)?.check_input(call.input).err(),
-            false => None,
-        }
-    }
-
-    /// Returns `true` for the name of [`CALL_TOOL`]. Without deferred tools, a tool with this name is an ordinary tool.
-    pub(crate) fn is_call_tool(&self, name: &str) -> bool {
-        self.defers_tools() && name == CALL_TOOL
-    }
-
-    /// Returns the end of the error for an unknown tool. It is empty if the model cannot search for tools that are not in
-    /// the request.
-    pub(crate) fn search_hint(&self) -> &'static str {
-        if !self.defers_tools() || self.hides(SEARCH_TOOLS) {
-            ""
-        } else if self.tools.prefers_vendor_search() {
-            ". Search for other tools before you call them"
-        } else {
-            ". Find other tools with `search_tools` before you call them"
-        }
     }
 }
 

@@ -1,26 +1,24 @@
 //! The beginning of a run, or of a step that continues a run.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-
 use chrono::{DateTime, Utc};
 use neuron_types::{
     ApprovalDecision, ApprovalDecisions, ApprovalError, Durability, DurableContext, LoopError,
-    Message, Start, ToolContext,
+    Start, ToolContext,
 };
 
-use super::{Live, SessionHandle};
+use super::Live;
+use crate::conversation::random_id;
 use crate::ledger::Ledger;
 use crate::parts::{Parts, RunScope};
 
-/// Prepares the conversation for a run, according to its [`Start`].
+/// Prepares the conversation for a run, according to its [`Start`]. Does nothing for a run that has begun.
 ///
 /// # Errors
 ///
 /// [`LoopError::Approval`] if the decisions do not match the pending calls, or if these calls were already decided in
 /// the session. Other errors if the conversation cannot be continued. After an error no run has begun.
-pub(super) fn begin(
+pub(crate) fn begin(
     parts: Parts<'_>,
-    session: Option<&SessionHandle<'_>>,
     ledger: &mut Ledger,
     live: &mut Live<'_>,
 ) -> Result<(), LoopError> {
@@ -35,10 +33,12 @@ pub(super) fn begin(
         return Ok(());
     };
     let run_id = || run_id(&live.ctx, parts.durability);
+    let is_new =
+        |decided: &Ledger| parts.session.map_or(Ok(()), |session| session.check_decisions(decided));
     match start {
         Start::Message(message) => {
-            begin_with_message(parts, ledger, live, message);
-            return Ok(());
+            ledger.begin(run_id());
+            ledger.add_message(message);
         }
         Start::Continue if live.waits && ledger.waits() => {
             // These calls are signed again, which would also cover a changed call. The old signatures are therefore
@@ -56,8 +56,7 @@ pub(super) fn begin(
         }
         Start::Decide(decisions) => {
             accept(parts, ledger, &decisions)?;
-            let is_new = session.map_or(Ok(()), |session| session.check_decisions(ledger));
-            is_new.inspect_err(|_| {
+            is_new(ledger).inspect_err(|_| {
                 // FAULT decisions that were refused as used stay: without the line
                 //     (store::pending_approval_of_an_earlier_call_is_rejected)
                 ledger.undecide();
@@ -70,7 +69,7 @@ pub(super) fn begin(
             accept(parts, &mut other, &decisions)?;
             // FAULT a copy of an approval is used twice: without the line
             //     (store::pending_approval_of_an_earlier_call_is_rejected)
-            session.map_or(Ok(()), |session| session.check_decisions(&other))?;
+            is_new(&other)?;
             *ledger = other;
         }
         Start::Snapshot(snapshot) => {
@@ -80,24 +79,7 @@ pub(super) fn begin(
             *ledger = other;
         }
     }
-    open_scope(parts, ledger, live);
-    Ok(())
-}
-
-/// Begins a new run with a message. See [`begin`].
-pub(crate) fn begin_with_message(
-    parts: Parts<'_>,
-    ledger: &mut Ledger,
-    live: &mut Live<'_>,
-    message: Message,
-) {
-    ledger.begin(run_id(&live.ctx, parts.durability));
-    ledger.add_message(message);
-    open_scope(parts, ledger, live);
-}
-
-/// Adds the messages that the caller injected before the run began, and creates the scope of the run.
-fn open_scope(parts: Parts<'_>, ledger: &mut Ledger, live: &mut Live<'_>) {
+    // The caller injected these messages before the run began.
     for message in live.injected.drain(..) {
         ledger.add_message(message);
     }
@@ -107,6 +89,7 @@ fn open_scope(parts: Parts<'_>, ledger: &mut Ledger, live: &mut Live<'_>) {
     //     (budget::budget_of_a_run_replaces_the_budget_of_its_agent)
     let own_budget = live.budget.as_ref().or(parts.definition.budget.as_ref());
     live.scope = Some(RunScope::new(parts, &live.ctx, ledger, own_budget, live.waits));
+    Ok(())
 }
 
 /// Checks approval decisions against the pending calls, and records the decisions if they are valid.
@@ -182,10 +165,4 @@ fn run_id(ctx: &ToolContext, durability: Option<&Durability<'_>>) -> String {
     let of_context = [&*ctx.idempotency_key, &*ctx.run_id].into_iter().find(|id| !id.is_empty());
     let id = durability.and_then(DurableContext::run_id).or(of_context);
     id.map_or_else(|| random_id("run"), str::to_owned)
-}
-
-/// Returns an id that no other call returns.
-pub(super) fn random_id(kind: &str) -> String {
-    // The hasher's keys are random for every `RandomState`.
-    format!("{kind}-{:016x}", RandomState::new().build_hasher().finish())
 }

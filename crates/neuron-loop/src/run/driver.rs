@@ -15,16 +15,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::RunHandle;
-use super::begin::{begin, random_id, sign};
+use super::begin::{begin, sign};
 use super::live::{Live, Progress};
 use super::result::{RunResult, Step, agent_result};
-use super::store::{SessionHandle, store};
 use super::turn::{Done, call_and_run, open_turn, run_tools};
 use super::typed::typed_output;
 use super::waiting::wait_for_decisions;
+use crate::conversation::random_id;
 use crate::ledger::{Ledger, Phase};
-use crate::parts::{Env, Parts, Reader, check};
+use crate::parts::{Env, Parts, Reader, Turn, check};
 use crate::tools::Prefetch;
 
 /// The outcome of a run or a step, before the output of a typed run is deserialised.
@@ -34,13 +33,12 @@ pub(crate) type Driven = Result<Step<Option<Value>>, LoopError>;
 /// already ended.
 pub(crate) async fn drive(
     parts: Parts<'_>,
-    store: Option<&SessionHandle<'_>>,
     ledger: &mut Ledger,
     live: &mut Live<'_>,
     reader: Reader<'_>,
 ) -> Option<Driven> {
     if let Progress::New = live.progress
-        && let Err(error) = begin(parts, store, ledger, live)
+        && let Err(error) = begin(parts, ledger, live)
     {
         live.progress = Progress::Over;
         if let Some(handle) = &live.handle {
@@ -71,9 +69,11 @@ pub(crate) async fn drive(
         token: &token,
         run: scope.as_ref()?,
         pauses: *waits || parts.config().pauses(parts.durability.is_some()),
+        handle,
+        waits: *waits,
         reader,
     };
-    let driver = Driver { env: &env, store, handle, waits: *waits };
+    let env = &env;
     // Also runs if the future is dropped, so that the history is valid and the tokens are counted in every case.
     let ledger = &mut **scopeguard::guard(ledger, |ledger| {
         env.count_tool_usage(ledger);
@@ -81,10 +81,10 @@ pub(crate) async fn drive(
         ledger.explain_missing(None);
     });
     if let Progress::New = progress {
-        *progress = driver.open(ledger);
+        *progress = open(env, ledger);
     }
     if let Progress::Open { scopes, is_announced } = progress {
-        let ended = scopes.run(pin!(driver.drive_ledger(ledger, is_announced))).await;
+        let ended = scopes.run(pin!(drive_ledger(env, ledger, is_announced))).await;
         let outcome = match ended {
             Ok(Some(step)) => return Some(Ok(*step)),
             Ok(None) => {
@@ -114,8 +114,8 @@ pub(crate) async fn drive(
     // an approval was already stored.
     if let Progress::Ending { is_told: false, outcome: Err(error), .. } = progress
         && !matches!(error, LoopError::Storage(_) | LoopError::ApprovalRequired(_))
-        // FAULT the end of a run that failed is not stored: `store` -> `store.filter(|_| false)`
-        && let Some(session) = store
+        // FAULT the end of a run that failed is not stored: `parts.session` -> `parts.session.filter(|_| false)`
+        && let Some(session) = parts.session
         && let Err(error) = Box::pin(session.write(ledger, false)).await
     {
         tracing::warn!(%error, "the conversation of the failed run was not stored");
@@ -128,7 +128,7 @@ pub(crate) async fn drive(
     {
         let result = outcome.as_ref().map(|result| agent_result(ledger, result));
         let result = result.as_ref().map_err(|error| *error);
-        scopes.run(driver.conclude(ledger.tally().run.turn, *is_announced, result)).await;
+        scopes.run(conclude(env.turn(ledger), *is_announced, result)).await;
         // FAULT the run's scope is not ended: `std::mem::take(scopes).end(` -> `drop(`
         std::mem::take(scopes).end(match result {
             Ok(result) => Outcome::Run(result),
@@ -165,175 +165,153 @@ enum Steering {
     },
 }
 
-/// The values that all steps of one call to [`drive`] share.
-struct Driver<'a> {
-    env: &'a Env<'a>,
-    store: Option<&'a SessionHandle<'a>>,
-    handle: Option<&'a RunHandle>,
-    /// Set if the run waits for approval decisions that arrive through its `RunHandle`.
-    waits: bool,
+/// Opens the hooks' scopes, such as tracing spans, around the run. A run that is already cancelled gets empty scopes.
+fn open(env: &Env<'_>, ledger: &Ledger) -> Progress {
+    let kind = OperationKind::Run {
+        session_id: &env.ctx.session_id,
+        request: &env.frame.request(ledger.messages()),
+    };
+    // FAULT a run that is cancelled before has a scope: `check(env.stop)` -> `Ok::<(), ()>(())`
+    let scopes = match check(env.stop) {
+        Ok(()) => env.turn(ledger).open(kind),
+        Err(_) => Scopes::default(),
+    };
+    Progress::Open { scopes, is_announced: false }
 }
 
-impl Driver<'_> {
-    /// Opens the hooks' scopes, such as tracing spans, around the run. A run that is already cancelled gets empty
-    /// scopes.
-    fn open(&self, ledger: &Ledger) -> Progress {
-        let kind = OperationKind::Run {
-            session_id: &self.env.ctx.session_id,
-            request: &self.env.frame.request(ledger.messages()),
-        };
-        // FAULT a run that is cancelled before has a scope: `check(self.env.stop)` -> `Ok::<(), ()>(())`
-        let scopes = match check(self.env.stop) {
-            Ok(()) => self.env.hooks(ledger.tally().run.turn).open(kind),
-            Err(_) => Scopes::default(),
-        };
-        Progress::Open { scopes, is_announced: false }
+/// Drives the run to its end, and then returns `None`. If the reader receives steps, returns each step when it has ended.
+async fn drive_ledger(
+    env: &Env<'_>,
+    ledger: &mut Ledger,
+    is_announced: &mut bool,
+) -> Result<Done, LoopError> {
+    if !*is_announced {
+        announce(env.turn(ledger), is_announced).await?;
     }
+    let stops = matches!(env.reader, Reader::Step(_));
+    loop {
+        let advanced = pin!(advance(env, ledger)).await;
+        match advanced {
+            Ok(ControlFlow::Break(())) => return Ok(None),
+            Ok(ControlFlow::Continue(Some(step))) if stops => return Ok(Some(step)),
+            Ok(ControlFlow::Continue(_)) => {}
+            Err(error) if ledger.land_on(&error, env.config()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
 
-    /// Drives the run to its end, and then returns `None`. If the reader receives steps, returns each step when it has
-    /// ended.
-    async fn drive_ledger(
-        &self,
-        ledger: &mut Ledger,
-        is_announced: &mut bool,
-    ) -> Result<Done, LoopError> {
-        if !*is_announced {
-            self.announce(ledger.tally().run.turn, is_announced).await?;
-        }
-        let stops = matches!(self.env.reader, Reader::Step(_));
-        loop {
-            let advanced = pin!(self.advance(ledger)).await;
-            match advanced {
-                Ok(ControlFlow::Break(())) => return Ok(None),
-                Ok(ControlFlow::Continue(Some(step))) if stops => return Ok(Some(step)),
-                Ok(ControlFlow::Continue(_)) => {}
-                Err(error) if ledger.land_on(&error, self.env.config()) => {}
-                Err(error) => return Err(error),
-            }
-        }
+/// Performs the next step of the run. Returns `Break` if the run has ended. If the current phase allows it, first adds
+/// the messages that were sent to the run, and stores the conversation.
+async fn advance(env: &Env<'_>, ledger: &mut Ledger) -> Result<ControlFlow<(), Done>, LoopError> {
+    let has_ended = matches!(ledger.phase(), Phase::Ended(_));
+    if steer(env, ledger, has_ended).await? && has_ended {
+        // A message that arrived after the last model call makes the run continue.
+        return Ok(ControlFlow::Continue(None));
     }
+    if matches!(ledger.phase(), Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_)) {
+        // FAULT waiting calls are stored before they are signed: after the next
+        //     (store::run_that_waits_for_an_approval_is_stored_as_waiting)
+        if ledger.waits() {
+            // Signed before the conversation is stored, because any process may decide on stored calls.
+            sign(env.parts, ledger);
+        }
+        env.store(ledger).await?;
+    }
+    let opens = *ledger.phase() == Phase::TurnStart;
+    if opens && let Some(compacted) = pin!(open_turn(env, ledger)).await? {
+        return Ok(ControlFlow::Continue(Some(compacted)));
+    }
+    let done = match ledger.phase() {
+        // `open_turn` has already checked this for a new turn.
+        Phase::TurnStart | Phase::Calling | Phase::Landing { .. } => {
+            if !opens {
+                check(env.stop)?;
+            }
+            pin!(call_and_run(env, ledger)).await?
+        }
+        Phase::Batch(_) if ledger.waits() => {
+            wait_for_decisions(env, ledger).await?;
+            None
+        }
+        Phase::Batch(_) => {
+            let mut prefetch = Prefetch::default();
+            run_tools(env, ledger, &mut prefetch).await?
+        }
+        Phase::Ended(_) | Phase::Idle => return Ok(ControlFlow::Break(())),
+    };
+    Ok(ControlFlow::Continue(done))
+}
 
-    /// Performs the next step of the run. Returns `Break` if the run has ended. If the current phase allows it, first
-    /// adds the messages that were sent to the run, and stores the conversation.
-    async fn advance(&self, ledger: &mut Ledger) -> Result<ControlFlow<(), Done>, LoopError> {
-        let has_ended = matches!(ledger.phase(), Phase::Ended(_));
-        if self.steer(ledger, has_ended).await? && has_ended {
-            // A message that arrived after the last model call makes the run continue.
-            return Ok(ControlFlow::Continue(None));
-        }
-        if matches!(ledger.phase(), Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_)) {
-            // FAULT waiting calls are stored before they are signed: after the next
-            //     (store::run_that_waits_for_an_approval_is_stored_as_waiting)
-            if ledger.waits() {
-                // Signed before the conversation is stored, because any process may decide on stored calls.
-                sign(self.env.parts, ledger);
-            }
-            store(self.store, ledger).await?;
-        }
-        let env = self.env;
-        let opens = *ledger.phase() == Phase::TurnStart;
-        if opens && let Some(compacted) = pin!(open_turn(env, ledger)).await? {
-            return Ok(ControlFlow::Continue(Some(compacted)));
-        }
-        let done = match ledger.phase() {
-            // `open_turn` has already checked this for a new turn.
-            Phase::TurnStart | Phase::Calling | Phase::Landing { .. } => {
-                if !opens {
-                    check(env.stop)?;
-                }
-                pin!(call_and_run(env, ledger, self.store)).await?
-            }
-            Phase::Batch(_) if ledger.waits() => {
-                wait_for_decisions(env, self.handle.filter(|_| self.waits), ledger).await?;
-                None
-            }
-            Phase::Batch(_) => {
-                let mut prefetch = Prefetch::default();
-                run_tools(env, ledger, &mut prefetch).await?
-            }
-            Phase::Ended(_) | Phase::Idle => return Ok(ControlFlow::Break(())),
-        };
-        Ok(ControlFlow::Continue(done))
+/// Adds the messages that were sent to the run. Returns `true` if any were added. If none were sent and the run has ended,
+/// it takes no more messages.
+async fn steer(env: &Env<'_>, ledger: &mut Ledger, has_ended: bool) -> Result<bool, LoopError> {
+    let Some(handle) = env.handle.filter(|_| ledger.takes_messages()) else {
+        return Ok(false);
+    };
+    let Some(durability) = env.parts.durability else {
+        return Ok(ledger.steer(handle.take_or_close(has_ended)));
+    };
+    // The messages are journaled, so that a replay adds the same messages at the same place.
+    let failed = |error| LoopError::from(DurableError::Other(Box::new(error)));
+    let (run, messages_before) = (&ledger.tally().run, ledger.messages().len());
+    // FAULT all messages to a run have one name in its journal: `"steering {}.{}.{messages_before}", run.number,
+    //     run.requests` -> `"steering {}", (run.number, messages_before).0`
+    //     (ends::message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back)
+    let name = format!("steering {}.{}.{messages_before}", run.number, run.requests);
+    let put_back = |sent: Vec<Message>| handle.put_back(sent);
+    // FAULT a message is lost while it is journaled: `, put_back)` -> `, drop)`
+    //     (ends::message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back)
+    let sent = scopeguard::guard(handle.take_or_close(has_ended), put_back);
+    let by = random_id("steering");
+    let mut value = serde_json::to_value(&*sent).map_err(failed)?;
+    if !sent.is_empty() {
+        value = json!({ "by": by, "messages": value });
     }
+    let value = durability.record(&name, value).await?;
+    let messages = match serde_json::from_value::<Steering>(value).map_err(failed)? {
+        Steering::Sent { by: recorded, messages } => {
+            // A replay adds the messages of its journal. What was sent since waits for the next turn.
+            // FAULT a replay loses what was sent since: `recorded == by` -> `true`
+            //     (ends::message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back)
+            if recorded == by {
+                ScopeGuard::into_inner(sent);
+            }
+            messages
+        }
+        Steering::Nothing(messages) => messages,
+    };
+    match messages.is_empty() {
+        true if has_ended => handle.close(),
+        true => {}
+        // The journal may have messages where none were sent now.
+        false => handle.reopen(),
+    }
+    Ok(ledger.steer(messages))
+}
 
-    /// Adds the messages that were sent to the run. Returns `true` if any were added. If none were sent and the run has
-    /// ended, it takes no more messages.
-    async fn steer(&self, ledger: &mut Ledger, has_ended: bool) -> Result<bool, LoopError> {
-        let Some(handle) = self.handle.filter(|_| ledger.takes_messages()) else {
-            return Ok(false);
-        };
-        let Some(durability) = self.env.parts.durability else {
-            return Ok(ledger.steer(handle.take_or_close(has_ended)));
-        };
-        // The messages are journaled, so that a replay adds the same messages at the same place.
-        let failed = |error| LoopError::from(DurableError::Other(Box::new(error)));
-        let (run, messages_before) = (&ledger.tally().run, ledger.messages().len());
-        // FAULT all messages to a run have one name in its journal: `"steering {}.{}.{messages_before}", run.number,
-        //     run.requests` -> `"steering {}", (run.number, messages_before).0`
-        //     (ends::message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back)
-        let name = format!("steering {}.{}.{messages_before}", run.number, run.requests);
-        let put_back = |sent: Vec<Message>| handle.put_back(sent);
-        // FAULT a message is lost while it is journaled: `, put_back)` -> `, drop)`
-        //     (ends::message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back)
-        let sent = scopeguard::guard(handle.take_or_close(has_ended), put_back);
-        let by = random_id("steering");
-        let mut value = serde_json::to_value(&*sent).map_err(failed)?;
-        if !sent.is_empty() {
-            value = json!({ "by": by, "messages": value });
-        }
-        let value = durability.record(&name, value).await?;
-        let messages = match serde_json::from_value::<Steering>(value).map_err(failed)? {
-            Steering::Sent { by: recorded, messages } => {
-                // A replay adds the messages of its journal. What was sent since waits for the next turn.
-                // FAULT a replay loses what was sent since: `recorded == by` -> `true`
-                //     (ends::message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back)
-                if recorded == by {
-                    ScopeGuard::into_inner(sent);
-                }
-                messages
-            }
-            Steering::Nothing(messages) => messages,
-        };
-        match messages.is_empty() {
-            true if has_ended => handle.close(),
-            true => {}
-            // The journal may have messages where none were sent now.
-            false => handle.reopen(),
-        }
-        Ok(ledger.steer(messages))
-    }
+/// Notifies the hooks that the run starts. `is_announced` is set if they must also be notified of its end.
+async fn announce(turn: Turn<'_>, is_announced: &mut bool) -> Result<(), LoopError> {
+    turn.dispatch(HookEvent::SessionStart { session_id: &turn.ctx.session_id }).await?;
+    // FAULT a run that is cancelled before is announced: without the line
+    check(turn.stop)?;
+    *is_announced = true;
+    turn.dispatch(HookEvent::RunStart { run_id: &turn.run.run_id }).await?;
+    Ok(())
+}
 
-    /// Notifies the hooks that the run starts. `is_announced` is set if they must also be notified of its end.
-    async fn announce(&self, turn: usize, is_announced: &mut bool) -> Result<(), LoopError> {
-        let hooks = self.env.hooks(turn);
-        let session_id = &self.env.ctx.session_id;
-        hooks.dispatch(HookEvent::SessionStart { session_id }).await?;
-        // FAULT a run that is cancelled before is announced: without the line
-        check(self.env.stop)?;
-        *is_announced = true;
-        hooks.dispatch(HookEvent::RunStart { run_id: &self.env.run.run_id }).await?;
-        Ok(())
-    }
-
-    /// Notifies the hooks and the durable engine that the run ended with `result`.
-    async fn conclude(
-        &self,
-        turn: usize,
-        is_announced: bool,
-        result: Result<&AgentResult, &LoopError>,
-    ) {
-        let hooks = self.env.hooks(turn);
-        // FAULT the engine hears of the end of what was no run: add `if !is_announced && let Some(durability) =
-        //     self.env.parts.durability { durability.run_ended(result).await; }`
-        // FAULT the session ends before the run: after the next
-        if is_announced {
-            // FAULT the end of a run is not told: without the line
-            hooks.notify(HookEvent::RunEnd { result }).await;
-            if let Some(durability) = self.env.parts.durability {
-                // FAULT the engine does not hear how a run ended: without the line
-                durability.run_ended(result).await;
-            }
+/// Notifies the hooks and the durable engine that the run ended with `result`.
+async fn conclude(turn: Turn<'_>, is_announced: bool, result: Result<&AgentResult, &LoopError>) {
+    // FAULT the engine hears of the end of what was no run: add `if !is_announced && let Some(durability) =
+    //     turn.parts.durability { durability.run_ended(result).await; }`
+    // FAULT the session ends before the run: after the next
+    if is_announced {
+        // FAULT the end of a run is not told: without the line
+        turn.notify(HookEvent::RunEnd { result }).await;
+        if let Some(durability) = turn.parts.durability {
+            // FAULT the engine does not hear how a run ended: without the line
+            durability.run_ended(result).await;
         }
-        hooks.notify(HookEvent::SessionEnd { session_id: &self.env.ctx.session_id }).await;
     }
+    turn.notify(HookEvent::SessionEnd { session_id: &turn.ctx.session_id }).await;
 }

@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use neuron_types::{Budget, LoopError, Message, Scopes, Start, ToolContext};
 use serde_json::Value;
 
-use super::handle::Steered;
 use super::{OutputType, RunResult};
 use crate::ledger::Ledger;
-use crate::parts::RunScope;
+use crate::parts::{RunScope, Steered};
 
 /// State of a run that is not stored and that lives longer than one step.
 #[derive(Default)]

@@ -2,24 +2,20 @@
 
 mod begin;
 mod driver;
-mod handle;
 mod live;
 mod result;
 mod start;
-mod store;
 mod turn;
 mod typed;
 mod waiting;
 mod watch;
 
-pub use handle::{RunHandle, SteerError};
 pub use result::{RunResult, Step};
 pub use start::{OwnedRun, Run};
-pub use store::SessionHandle;
 pub use watch::{RunEvent, RunEvents, RunStream, Steps};
 
-pub(crate) use begin::begin_with_message;
-pub(crate) use driver::drive;
+pub(crate) use begin::begin;
+pub(crate) use driver::{Driven, drive};
 pub(crate) use live::Live;
 pub(crate) use result::agent_result;
 pub(crate) use typed::OutputType;

@@ -1,32 +1,28 @@
-//! A run that has not begun, and the ways to configure and start it.
+//! A run that has not begun, and its settings.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::future::{Future, IntoFuture};
 use std::ops::{Deref, DerefMut};
-use std::pin::pin;
 use std::sync::OnceLock;
 
 use neuron_types::{
-    Budget, ContextStrategy, ContextStrategyDyn, DeltaSlot, Durability, DurableContext, LoopError,
-    OutputSchema, Provider, ProviderDyn, Start, ToolContext, WasmBoxedFuture, WasmCompatSend,
-    read_json,
+    AgentResult, Budget, ContextStrategy, ContextStrategyDyn, DeltaSlot, Durability, DurableAgent,
+    DurableContext, LoopError, OutputSchema, Provider, ProviderDyn, Start, ToolContext,
+    WasmBoxedFuture, read_json,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::handle::Steered;
+use super::OutputType;
 use super::live::Live;
-use super::watch::{RunEvents, RunStream, Steps};
-use super::{OutputType, RunHandle, RunResult, SessionHandle, Step, drive};
 use crate::Agent;
-use crate::conversation::Conversation;
-use crate::parts::Reader;
+use crate::conversation::{Conversation, SessionHandle};
+use crate::parts::{EnclosingRun, RunHandle, Steered, add_budget};
 
 /// A function that converts the output of a run to the type `O`. Its argument is `None` if the run has no output. Its
 /// error says why the output is invalid.
-type Read<O> = fn(Option<Value>) -> Result<O, String>;
+pub(super) type Read<O> = fn(Option<Value>) -> Result<O, String>;
 
 /// A run of a conversation. [`Agent::run`] creates it. The run does nothing until it is awaited,
 /// [streamed](Self::stream) or [stepped](Self::steps).
@@ -64,12 +60,12 @@ type Read<O> = fn(Option<Value>) -> Result<O, String>;
 #[must_use = "a run does nothing until it is awaited, streamed or stepped"]
 pub struct Run<'a, O = (), C = &'a mut Conversation> {
     pub(super) agent: Agent,
-    model: Option<Box<dyn ProviderDyn + 'a>>,
-    strategy: Option<Strategy<'a>>,
-    durability: Option<Durability<'a>>,
-    store: Option<SessionHandle<'a>>,
+    pub(super) model: Option<Box<dyn ProviderDyn + 'a>>,
+    pub(super) strategy: Option<Strategy<'a>>,
+    pub(super) durability: Option<Durability<'a>>,
+    pub(super) session: Option<SessionHandle<'a>>,
     pub(super) live: Live<'a>,
-    read: Read<O>,
+    pub(super) read: Read<O>,
     pub(super) conversation: C,
 }
 
@@ -82,26 +78,65 @@ pub type OwnedRun<O = ()> = Run<'static, O, Lent>;
 #[derive(Debug)]
 pub struct Lent {
     conversation: Conversation,
-    handle: RunHandle,
+    pub(super) handle: RunHandle,
     /// Passes the events of a detached run to their reader.
-    events: Option<DeltaSlot>,
+    pub(super) events: Option<DeltaSlot>,
 }
 
 /// A context strategy for one run.
-struct Strategy<'a> {
-    strategy: Box<dyn ContextStrategyDyn + 'a>,
+pub(super) struct Strategy<'a> {
+    pub(super) strategy: Box<dyn ContextStrategyDyn + 'a>,
     /// Estimated tokens of the agent's system prompt and tools, as counted by this strategy.
-    frame_size: OnceLock<usize>,
+    pub(super) frame_size: OnceLock<usize>,
+}
+
+impl Agent {
+    /// Creates a run that continues `conversation` from `start`. The run does nothing until it is awaited, streamed or
+    /// stepped.
+    pub fn run<'a>(&self, conversation: &'a mut Conversation, start: impl Into<Start>) -> Run<'a> {
+        Run::new(self.clone(), conversation, start.into())
+    }
+
+    /// Creates a run that owns its conversation, for servers. The conversation is returned whether the run succeeds,
+    /// fails or is dropped.
+    pub fn run_owned(&self, conversation: Conversation, start: impl Into<Start>) -> OwnedRun {
+        let handle = RunHandle::default();
+        let lent = Lent { conversation, handle: handle.clone(), events: None };
+        let mut run = Run::new(self.clone(), lent, start.into());
+        run.live.handle = Some(Steered(handle));
+        run
+    }
+}
+
+/// Lets a durable engine host the agent. Each run has a new conversation.
+impl DurableAgent for Agent {
+    fn run<'d>(
+        &'d self,
+        start: Start,
+        durability: Durability<'d>,
+    ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+        Box::pin(async move {
+            let mut conversation = Conversation::new();
+            let result = Agent::run(self, &mut conversation, start).durable(durability).await?;
+            Ok(result.with_messages(&conversation))
+        })
+    }
+
+    fn extend_context(&self, ctx: &mut ToolContext) {
+        let (of, depth) = (&self.0.definition, EnclosingRun::depth_around(ctx));
+        EnclosingRun::extend_context(of, depth, of.config.pauses(true), &mut ctx.extensions);
+        add_budget(of.budget.as_ref(), &mut ctx.extensions);
+    }
 }
 
 impl<'a, C> Run<'a, (), C> {
-    pub(crate) fn new(agent: Agent, conversation: C, start: Start) -> Self {
+    fn new(agent: Agent, conversation: C, start: Start) -> Self {
         Self {
             agent,
             model: None,
             strategy: None,
             durability: None,
-            store: None,
+            session: None,
             live: Live { start: Some(start), ..Live::default() },
             read: |_| Ok(()),
             conversation,
@@ -114,11 +149,11 @@ impl<'a, C> Run<'a, (), C> {
     ///
     /// If the model gives no matching value, the run ends with [`LoopError::InvalidOutput`].
     pub fn typed<T: DeserializeOwned + JsonSchema>(self) -> Run<'a, T, C> {
-        let Self { agent, model, strategy, durability, store, mut live, conversation, .. } = self;
+        let Self { agent, model, strategy, durability, session, mut live, conversation, .. } = self;
         live.typed =
             Some(OutputType { object: OutputSchema::of::<T>, plain: OutputSchema::plain::<T> });
         let read = read_output::<T>;
-        Run { agent, model, strategy, durability, store, live, read, conversation }
+        Run { agent, model, strategy, durability, session, live, read, conversation }
     }
 }
 
@@ -126,16 +161,6 @@ impl<'a, C> Run<'a, (), C> {
 fn read_output<T: DeserializeOwned>(output: Option<Value>) -> Result<T, String> {
     let missing = || "the run ended before the model gave its output".to_owned();
     read_json(output.ok_or_else(missing)?).map_err(|mismatch| mismatch.to_string())
-}
-
-impl OwnedRun {
-    pub(crate) fn owned(agent: Agent, conversation: Conversation, start: Start) -> Self {
-        let handle = RunHandle::default();
-        let lent = Lent { conversation, handle: handle.clone(), events: None };
-        let mut run = Run::new(agent, lent, start);
-        run.live.handle = Some(Steered(handle));
-        run
-    }
 }
 
 impl<'a, O, C> Run<'a, O, C> {
@@ -178,7 +203,7 @@ impl<'a, O, C> Run<'a, O, C> {
     /// Any other storage error ends the run with [`LoopError::Storage`]. A run with [`Start::Continue`] then writes again,
     /// and goes on where this one stopped or returns its answer. After a conflict, load the session first.
     pub fn store(mut self, session: &SessionHandle<'a>) -> Self {
-        self.store = Some(session.clone());
+        self.session = Some(session.clone());
         self
     }
 
@@ -192,104 +217,6 @@ impl<'a, O, C> Run<'a, O, C> {
     /// Returns a handle that controls the run.
     pub fn handle(&mut self) -> RunHandle {
         self.live.handle.get_or_insert_default().0.clone()
-    }
-}
-
-impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a, O, C> {
-    /// Returns the run as a stream of events. The run makes progress while the stream is polled.
-    pub fn stream(mut self) -> RunStream<'a, O> {
-        RunStream::new(|slot| {
-            Box::pin(async move { pin!(self.finish(Reader::Stream(&slot))).await })
-        })
-    }
-
-    /// Returns the run as a sequence of steps. The caller has control between two steps.
-    pub fn steps(self) -> Steps<'a, O, C> {
-        Steps(self)
-    }
-
-    /// Drives the run to its end. If the reader receives steps, returns after the next step. Returns `None` if the run
-    /// has already ended.
-    pub(super) async fn drive(&mut self, reader: Reader<'_>) -> Option<Result<Step<O>, LoopError>> {
-        let mut parts = self.agent.parts().with_durability(self.durability.as_ref());
-        if let Some(model) = &self.model {
-            parts.model = &**model;
-        }
-        if let Some(strategy) = &self.strategy {
-            parts.strategy = &*strategy.strategy;
-            parts.frame_size = Some(&strategy.frame_size);
-        }
-        let ledger = &mut self.conversation.ledger;
-        let run = drive(parts, self.store.as_ref(), ledger, &mut self.live, reader);
-        let mut result = match pin!(run).await? {
-            Ok(Step::Ended(result)) => result,
-            Ok(Step::Tools { calls, results }) => return Some(Ok(Step::Tools { calls, results })),
-            Ok(Step::Compacted { old_tokens, new_tokens }) => {
-                return Some(Ok(Step::Compacted { old_tokens, new_tokens }));
-            }
-            Err(error) => return Some(Err(error)),
-        };
-        let output = result.output.take();
-        let raw = output.as_ref().map(Value::to_string);
-        let output = (self.read)(output).map_err(|reason| {
-            let raw = raw.unwrap_or_else(|| result.response.clone());
-            ledger.invalid_output(raw, reason, &result.stop_reason)
-        });
-        Some(output.map(|output| Step::Ended(result.with_output(output))))
-    }
-
-    /// Drives the run to its end, and returns its outcome.
-    async fn finish(&mut self, reader: Reader<'_>) -> Result<RunResult<O>, LoopError> {
-        match pin!(self.drive(reader)).await {
-            Some(Ok(Step::Ended(result))) => Ok(result),
-            Some(Err(error)) => Err(error),
-            _ => Err(LoopError::Cancelled),
-        }
-    }
-}
-
-impl<'a, O: 'a> IntoFuture for Run<'a, O> {
-    type Output = Result<RunResult<O>, LoopError>;
-    type IntoFuture = WasmBoxedFuture<'a, Self::Output>;
-
-    fn into_future(mut self) -> Self::IntoFuture {
-        Box::pin(async move { pin!(self.finish(Reader::Nobody)).await })
-    }
-}
-
-impl<O: 'static> OwnedRun<O> {
-    /// Splits the run into its events and a future to spawn. Dropping the events does not stop the run. The events end
-    /// with the run, also if the future panics or is dropped. The conversation is then available from [the run's
-    /// handle](RunHandle::take_conversation).
-    pub fn detach(
-        mut self,
-    ) -> (
-        RunEvents,
-        impl Future<Output = (Conversation, Result<RunResult<O>, LoopError>)> + WasmCompatSend + 'static,
-    ) {
-        let slot = DeltaSlot::default();
-        self.conversation.events = Some(slot.clone());
-        let events = RunEvents(slot.clone());
-        (events, async move { pin!(self.end(Reader::Stream(&slot))).await })
-    }
-
-    /// Drives the run to its end. Returns the conversation with the outcome.
-    async fn end(mut self, reader: Reader<'_>) -> (Conversation, Result<RunResult<O>, LoopError>) {
-        let result = pin!(self.finish(reader)).await;
-        let handle = self.conversation.handle.clone();
-        // Dropping the run moves the conversation into the handle.
-        // FAULT the conversation of a run that owns it is lost at its end: without the line
-        drop(self);
-        (handle.take_conversation().unwrap_or_default(), result)
-    }
-}
-
-impl<O: 'static> IntoFuture for OwnedRun<O> {
-    type Output = (Conversation, Result<RunResult<O>, LoopError>);
-    type IntoFuture = WasmBoxedFuture<'static, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.end(Reader::Nobody))
     }
 }
 

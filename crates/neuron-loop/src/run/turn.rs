@@ -1,22 +1,19 @@
 //! Opens a turn, calls the model, and runs the tools of its response.
 
-use std::borrow::Cow;
 use std::pin::pin;
-use std::sync::Arc;
 
 use neuron_types::{
-    CALL_TOOL, CompletionResponse, DurableContext, HookEvent, LoopError, Message, ProviderError,
-    Role, RunView, SEARCH_TOOLS, StopReason, StreamEvent, ToolCall, ToolUseRef,
+    CompletionResponse, DurableContext, HookEvent, LoopError, ProviderError, Role, RunView,
+    StopReason, StreamEvent, ToolCall,
 };
 use serde_json::Value;
 
 use super::Step;
-use super::store::{SessionHandle, store};
 use crate::context::{compact_if_needed, make_room, remind};
 use crate::conversation::snapshot;
-use crate::ledger::{AnswerView, Ledger, Phase, is_invalid_json, may_be_cut_off};
+use crate::ledger::{AnswerView, Ledger, Phase, may_be_cut_off};
 use crate::model::call_model;
-use crate::parts::{Env, Offered, Reader, check};
+use crate::parts::{CallableTools, Env, Reader, check};
 use crate::tools::{Prefetch, run_batch};
 
 /// The finished step, for a reader that receives steps. `None` if nothing is to be reported.
@@ -56,8 +53,8 @@ fn compaction((old_tokens, new_tokens): (usize, usize)) -> Box<Step<Option<Value
 /// Notifies the hooks that a turn begins.
 async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
     ledger.begin_turn();
-    let turn = ledger.tally().run.turn;
-    env.hooks(turn).dispatch(HookEvent::LoopIteration { turn }).await?;
+    let turn = env.turn(ledger);
+    turn.dispatch(HookEvent::LoopIteration { turn: turn.number }).await?;
     Ok(())
 }
 
@@ -67,11 +64,7 @@ async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
 /// # Errors
 ///
 /// Returns any error that ends the run. Also returns limit errors after which one last model call may follow.
-pub(super) async fn call_and_run(
-    env: &Env<'_>,
-    ledger: &mut Ledger,
-    session: Option<&SessionHandle<'_>>,
-) -> Result<Done, LoopError> {
+pub(super) async fn call_and_run(env: &Env<'_>, ledger: &mut Ledger) -> Result<Done, LoopError> {
     let is_last = matches!(ledger.phase(), Phase::Landing { .. });
     if let Phase::Landing { is_open: false, .. } = ledger.phase() {
         announce(env, ledger).await?;
@@ -82,12 +75,12 @@ pub(super) async fn call_and_run(
     }
     remind(env, ledger);
     let mut prefetch = Prefetch::default();
-    let (answer, hidden) = pin!(call_model(env, ledger, &mut prefetch)).await;
+    let (answer, tools) = pin!(call_model(env, ledger, &mut prefetch)).await;
     // A last call is not repeated, so a compaction would have no use.
     // FAULT a conversation is compacted for a last call: without `&& !is_last`
     if overflows(&answer) && !is_last {
         if let Some(compacted) = make_room(env, ledger).await? {
-            prefetch.give_up(env, ledger.tally().run.turn, answer.as_ref().err()).await;
+            prefetch.give_up(env.turn(ledger), answer.as_ref().err()).await;
             ledger.repeat_call(answer.is_ok());
             let cut_off = || ProviderError::ContextWindowExceeded("the answer was cut off".into());
             let error = answer.err().unwrap_or_else(|| cut_off().into()).into();
@@ -99,13 +92,13 @@ pub(super) async fn call_and_run(
         //     (overflow::second_overflow_in_a_row_is_an_error_until_a_response)
         ledger.note_fit();
     }
-    let taken = answer.and_then(|response| take_answer(env, ledger, response, hidden));
+    let taken = answer.and_then(|response| take_answer(env, ledger, response, &tools));
     let progress = match taken {
         Ok(()) if ledger.batch().is_some() => {
             // Stored before the tools run, so that a crash leaves the calls recorded as begun.
-            // FAULT calls begin before they are stored: `prefetch.beside(store(session, ledger)).await` -> `Ok::<(),
+            // FAULT calls begin before they are stored: `prefetch.beside(env.store(ledger)).await` -> `Ok::<(),
             //     LoopError>(())`
-            let stored = prefetch.beside(store(session, ledger)).await;
+            let stored = prefetch.beside(env.store(ledger)).await;
             match stored {
                 Ok(()) => run_tools(env, ledger, &mut prefetch).await,
                 Err(error) => Err(error),
@@ -114,80 +107,32 @@ pub(super) async fn call_and_run(
         taken => taken.map(|()| None),
     };
     // FAULT early calls that must not run have no end: without the line
-    prefetch.give_up(env, ledger.tally().run.turn, progress.as_ref().err()).await;
+    prefetch.give_up(env.turn(ledger), progress.as_ref().err()).await;
     env.count_tool_usage(ledger);
     progress
 }
 
-/// Adds a response of the model to the conversation, and decides how the run continues. `hidden` contains the names of
-/// the agent's tools that the request did not offer.
+/// Adds a response of the model to the conversation, and decides how the run continues. `tools` are the tools that the
+/// request offered.
 fn take_answer(
     env: &Env<'_>,
     ledger: &mut Ledger,
     response: CompletionResponse,
-    hidden: Arc<[String]>,
+    tools: &CallableTools<'_>,
 ) -> Result<(), LoopError> {
-    let tools = env.offered(hidden);
-    // FAULT call_tool runs itself: `defers_tools()` -> `defers_tools() && false`
-    //     (deferred_tools::model_finds_and_calls_a_tool)
-    // FAULT a removed call_tool runs its target: without `&& !tools.hides(CALL_TOOL)`
-    //     (deferred_tools::removed_call_tool_cannot_be_called)
-    let has_targets = env.parts.definition.tools.defers_tools() && !tools.hides(CALL_TOOL);
-    let is_invalid =
-        |call: ToolUseRef<'_>| is_invalid_json(call.input, || tools.definition(call.name));
-    // FAULT whole calls of an answer that was cut off do not run: `any(is_invalid)` -> `next().is_some()`
-    let is_cut_off =
-        may_be_cut_off(&response.stop_reason) && response.message.tool_uses().any(is_invalid);
-    let (output, frame) = (env.output, env.frame_size());
-    let hidden = hidden_from(env, &tools, ledger.messages(), &response.message);
+    // FAULT whole calls of an answer that was cut off do not run: `any(|call| tools.is_invalid(call))` ->
+    //     `next().is_some()`
+    let is_cut_off = may_be_cut_off(&response.stop_reason)
+        && response.message.tool_uses().any(|call| tools.is_invalid(call));
+    let (output, frame, has_targets) = (env.output, env.frame_size(), tools.has_targets());
+    let excluded = tools.excluded_from(ledger.messages(), &response.message, output);
     let (config, run) = (env.config(), &ledger.tally().run);
     // FAULT an empty answer is asked for beyond a limit: without `&& run.check_before_call(config).is_ok()`
     let may_ask_again =
         run.output_attempts < config.output_retries && run.check_before_call(config).is_ok();
-    let view =
-        AnswerView { is_cut_off, hidden: &hidden, has_targets, may_ask_again, output, frame };
+    let excluded = &excluded;
+    let view = AnswerView { is_cut_off, excluded, has_targets, may_ask_again, output, frame };
     ledger.take_answer(response, view)
-}
-
-/// Returns the names of the tools that a response cannot call. If tools are deferred, these are also the called tools
-/// that the model has not found in the conversation `before` the response. If the vendor searches, the model may call any
-/// tool that the request gave the vendor.
-fn hidden_from<'t>(
-    env: &Env<'_>,
-    tools: &'t Offered<'_>,
-    before: &[Message],
-    answer: &Message,
-) -> Cow<'t, [String]> {
-    let registry = &env.parts.definition.tools;
-    if !registry.defers_tools() {
-        return Cow::Borrowed(&tools.hidden);
-    }
-    // Without `call_tool`, the request offers no deferred tool.
-    // FAULT a request without call_tool offers what was found: `&[]` -> `before`
-    //     (deferred_tools::layer_that_removes_call_tool_prevents_all_deferred_tools)
-    let before = if tools.hides(CALL_TOOL) { &[] } else { before };
-    // FAULT a deferred tool runs before it was found: `answer` -> `&Message::user("")`
-    //     (deferred_tools::tool_that_was_not_found_does_not_run)
-    let mut hidden = registry.calls_not_found(before, answer);
-    // Without one of the two tools, the request gave the vendor no deferred tool either.
-    if registry.prefers_vendor_search() && (tools.hides(SEARCH_TOOLS) || tools.hides(CALL_TOOL)) {
-        let calls = answer.tool_uses().filter(|call| tools.is_deferred(call.name));
-        // FAULT a vendor that cannot search finds tools: without the line
-        //     (vendor_search::restriction_of_a_turn_applies_to_the_vendor_too)
-        hidden.extend(calls.map(|call| call.name.to_owned()));
-    }
-    // The registry does not know the output tool, whose definition is in the request.
-    hidden.retain(|name| env.output.is_none_or(|output| output.tool_name() != Some(name)));
-    // A layer may refuse hundreds of deferred tools, so only the called ones are stored.
-    let is_called = |name: &String| answer.tool_uses().any(|call| call.target().name == name);
-    for name in &*tools.hidden {
-        // FAULT a deferred tool that the turn does not retain runs: `||` -> `&&`
-        //     (deferred_tools::restriction_of_a_turn_applies_to_found_tools)
-        if !hidden.contains(name) && (!tools.is_deferred(name) || is_called(name)) {
-            hidden.push(name.clone());
-        }
-    }
-    Cow::Owned(hidden)
 }
 
 /// Runs the tools that the last response calls. Returns the finished step if the reader receives steps.

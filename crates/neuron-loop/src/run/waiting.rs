@@ -2,7 +2,6 @@
 
 use neuron_types::{ApprovalDecisions, DurableContext, DurableError, LoopError, PendingApproval};
 
-use super::RunHandle;
 use super::begin::{accept, sign};
 use crate::ledger::Ledger;
 use crate::parts::{Env, or_cancelled};
@@ -20,7 +19,6 @@ const MOST_UNFIT: usize = 1000;
 /// - Other errors come from the engine.
 pub(super) async fn wait_for_decisions(
     env: &Env<'_>,
-    handle: Option<&RunHandle>,
     ledger: &mut Ledger,
 ) -> Result<(), LoopError> {
     let parts = env.parts;
@@ -30,7 +28,7 @@ pub(super) async fn wait_for_decisions(
         };
         // Several people may have decided, each on other calls.
         let mut accepted: Option<ApprovalDecisions> = None;
-        for decisions in next_signal(env, handle, &pending).await? {
+        for decisions in next_signal(env, &pending).await? {
             let all = match &accepted {
                 // FAULT of several people only the last one decides: the arm -> `Some(_) => decisions,`
                 //     (agent::handle_refuses_decisions_that_fit_no_pending_call)
@@ -65,10 +63,9 @@ pub(super) async fn wait_for_decisions(
 /// Waits for the next signal, or for the handle. Returns no decisions if the signal cannot be parsed.
 async fn next_signal(
     env: &Env<'_>,
-    handle: Option<&RunHandle>,
     pending: &PendingApproval,
 ) -> Result<Vec<ApprovalDecisions>, LoopError> {
-    if let Some(handle) = handle {
+    if let Some(handle) = env.handle.filter(|_| env.waits) {
         let decided = async { Ok(handle.decided(pending).await) };
         // FAULT a run that finishes its turn waits for a person: `env.stop` -> `env.token`
         //     (agent::decision_and_cancellation_wake_a_run_that_waits_for_approval)

@@ -1,19 +1,118 @@
-//! The run as a stream of events, and as a sequence of steps.
+//! The ways to watch a run: as a future, as a stream of events, and as a sequence of steps.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::{Future, IntoFuture, poll_fn};
 use std::ops::DerefMut;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Mutex;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use neuron_types::{DeltaSlot, LoopError, Message, StreamEvent, WasmBoxedFuture, WasmCompatSend};
+use serde_json::Value;
 
-use super::{Run, RunResult, Step};
+use super::{OwnedRun, Run, RunResult, Step, drive};
 use crate::Agent;
 use crate::conversation::Conversation;
 use crate::parts::Reader;
+
+impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a, O, C> {
+    /// Returns the run as a stream of events. The run makes progress while the stream is polled.
+    pub fn stream(mut self) -> RunStream<'a, O> {
+        RunStream(Events::new(|slot| {
+            Box::pin(async move { pin!(self.finish(Reader::Stream(&slot))).await })
+        }))
+    }
+
+    /// Returns the run as a sequence of steps. The caller has control between two steps.
+    pub fn steps(self) -> Steps<'a, O, C> {
+        Steps(self)
+    }
+
+    /// Drives the run to its end. If the reader receives steps, returns after the next step. Returns `None` if the run
+    /// has already ended.
+    pub(super) async fn drive(&mut self, reader: Reader<'_>) -> Option<Result<Step<O>, LoopError>> {
+        let mut parts = self.agent.parts();
+        (parts.durability, parts.session) = (self.durability.as_ref(), self.session.as_ref());
+        if let Some(model) = &self.model {
+            parts.model = &**model;
+        }
+        if let Some(strategy) = &self.strategy {
+            parts.strategy = &*strategy.strategy;
+            parts.frame_size = Some(&strategy.frame_size);
+        }
+        let ledger = &mut self.conversation.ledger;
+        let mut result = match pin!(drive(parts, ledger, &mut self.live, reader)).await? {
+            Ok(Step::Ended(result)) => result,
+            Ok(Step::Tools { calls, results }) => return Some(Ok(Step::Tools { calls, results })),
+            Ok(Step::Compacted { old_tokens, new_tokens }) => {
+                return Some(Ok(Step::Compacted { old_tokens, new_tokens }));
+            }
+            Err(error) => return Some(Err(error)),
+        };
+        let output = result.output.take();
+        let raw = output.as_ref().map(Value::to_string);
+        let output = (self.read)(output).map_err(|reason| {
+            let raw = raw.unwrap_or_else(|| result.response.clone());
+            ledger.invalid_output(raw, reason, &result.stop_reason)
+        });
+        Some(output.map(|output| Step::Ended(result.with_output(output))))
+    }
+
+    /// Drives the run to its end, and returns its outcome.
+    async fn finish(&mut self, reader: Reader<'_>) -> Result<RunResult<O>, LoopError> {
+        match pin!(self.drive(reader)).await {
+            Some(Ok(Step::Ended(result))) => Ok(result),
+            Some(Err(error)) => Err(error),
+            _ => Err(LoopError::Cancelled),
+        }
+    }
+}
+
+impl<'a, O: 'a> IntoFuture for Run<'a, O> {
+    type Output = Result<RunResult<O>, LoopError>;
+    type IntoFuture = WasmBoxedFuture<'a, Self::Output>;
+
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move { pin!(self.finish(Reader::Nobody)).await })
+    }
+}
+
+impl<O: 'static> OwnedRun<O> {
+    /// Splits the run into its events and a future to spawn. Dropping the events does not stop the run. The events end
+    /// with the run, also if the future panics or is dropped. The conversation is then available from [the run's
+    /// handle](crate::RunHandle::take_conversation).
+    pub fn detach(
+        mut self,
+    ) -> (
+        RunEvents,
+        impl Future<Output = (Conversation, Result<RunResult<O>, LoopError>)> + WasmCompatSend + 'static,
+    ) {
+        let slot = DeltaSlot::default();
+        self.conversation.events = Some(slot.clone());
+        let events = RunEvents(slot.clone());
+        (events, async move { pin!(self.end(Reader::Stream(&slot))).await })
+    }
+
+    /// Drives the run to its end. Returns the conversation with the outcome.
+    async fn end(mut self, reader: Reader<'_>) -> (Conversation, Result<RunResult<O>, LoopError>) {
+        let result = pin!(self.finish(reader)).await;
+        let handle = self.conversation.handle.clone();
+        // Dropping the run moves the conversation into the handle.
+        // FAULT the conversation of a run that owns it is lost at its end: without the line
+        drop(self);
+        (handle.take_conversation().unwrap_or_default(), result)
+    }
+}
+
+impl<O: 'static> IntoFuture for OwnedRun<O> {
+    type Output = (Conversation, Result<RunResult<O>, LoopError>);
+    type IntoFuture = WasmBoxedFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.end(Reader::Nobody))
+    }
+}
 
 /// An item of the stream of a run. If the run fails, its error is the last item of the stream.
 #[derive(Debug)]
@@ -60,10 +159,6 @@ type Outcome<O> = Result<RunResult<O>, LoopError>;
 pub struct RunStream<'a, O = ()>(Events<'a, Outcome<O>>);
 
 impl<'a, O> RunStream<'a, O> {
-    pub(super) fn new(run: impl FnOnce(DeltaSlot) -> WasmBoxedFuture<'a, Outcome<O>>) -> Self {
-        Self(Events::new(run))
-    }
-
     /// Waits for the next event. Returns `None` after the last item.
     ///
     /// # Cancel safety

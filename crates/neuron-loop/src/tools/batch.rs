@@ -10,10 +10,9 @@ use smallvec::SmallVec;
 
 use super::Prefetch;
 use super::decide::{Verdict, decide, invalid_arguments};
-use super::execute::settle;
-use super::prefetch::Work;
-use crate::ledger::{Batch, CallState, Calls, Counters, Ledger, is_invalid_json};
-use crate::parts::{Env, Hooks, Offered, check};
+use super::execute::{Work, settle};
+use crate::ledger::{Batch, CallState, Calls, Counters, Ledger};
+use crate::parts::{CallableTools, Env, Turn, check};
 
 /// Runs all tool calls of the last response that can begin. These calls are a batch.
 ///
@@ -29,16 +28,16 @@ pub(crate) async fn run_batch<'a>(
     ledger: &mut Ledger,
     prefetch: &mut Prefetch<'a>,
 ) -> Result<(), LoopError> {
-    let hooks = env.hooks(ledger.tally().run.turn);
+    let turn = env.turn(ledger);
     let Some((mut calls, tally)) = ledger.open_batch() else {
         return Ok(());
     };
     let attempt = prefetch.attempt(&calls).unwrap_or_else(|| tally.run.attempt());
     let attempt = calls.keep_attempt(attempt);
-    let hidden = &calls.batch().hidden[..];
-    let tools = env.offered(if hidden.is_empty() { Arc::default() } else { hidden.into() });
+    let excluded = &calls.batch().excluded[..];
+    let tools = env.callable(if excluded.is_empty() { Arc::default() } else { excluded.into() });
     let (reservation, told) = (None, Vec::new());
-    let mut run = BatchRun { hooks, tools, attempt, reservation, calls, tally, told, prefetch };
+    let mut run = BatchRun { turn, tools, attempt, reservation, calls, tally, told, prefetch };
     let open = run.calls.batch().open_calls();
     let room = if open.is_empty() { Ok(()) } else { run.reserve(&open) };
     let mut ran = match room {
@@ -60,12 +59,9 @@ pub(crate) async fn run_batch<'a>(
         // FAULT a run that waits has results without a reason: without the line
         ledger.explain_missing(None);
     } else if ran.is_ok() && ledger.batch().is_some() {
-        // If tools are deferred, unknown names are counted singly. A model that searches may call several tools too early,
-        // and on a replay a found tool may be unregistered.
-        // FAULT a model that searches fails by names that it does not know: without `tools.defers_tools() ||`
-        //     (deferred_tools::retry_limit_counts_each_tool_that_was_not_found)
-        let is_known = |name: &str| tools.defers_tools() || tools.definition(name).is_some();
-        ran = ledger.count_failing(env.config().tool_retry_limit, is_known);
+        // If tools are deferred, unknown names are counted singly, because a model that searches may call several tools
+        // too early.
+        ran = ledger.count_failing(env.config().tool_retry_limit, |name| tools.may_know(name));
     }
     // FAULT calls wait for an approval after the run has failed: `&ran` -> `&ran && ledger.batch().is_none_or(|batch|
     //     !batch.waits())`
@@ -77,8 +73,8 @@ pub(crate) async fn run_batch<'a>(
 
 /// The state while the tool calls of one response run.
 pub(super) struct BatchRun<'l, 'a> {
-    pub(super) hooks: Hooks<'a>,
-    pub(super) tools: Offered<'a>,
+    pub(super) turn: Turn<'a>,
+    pub(super) tools: CallableTools<'a>,
     /// Number of earlier, discarded responses of the turn that had started tool calls while streaming. It is part of
     /// the idempotency keys.
     pub(super) attempt: usize,
@@ -113,25 +109,25 @@ impl DecidedCall<'_, '_> {
 impl<'l, 'a> BatchRun<'l, 'a> {
     /// Checks that the limits and the budget allow the calls at these positions, and reserves budget for them.
     fn reserve(&mut self, open: &[usize]) -> Result<(), LoopError> {
-        check(self.hooks.env.token)?;
+        check(self.turn.token)?;
         let early = self.prefetch.taken_by(&self.calls);
         // FAULT early calls need room once more: without `.saturating_sub(early)`
         let starts = self.calls.batch().count_of_starts().saturating_sub(early);
-        self.tally.run.check_before_tools(self.hooks.env.config(), starts)?;
+        self.tally.run.check_before_tools(self.turn.config(), starts)?;
         // With this setting, invalid arguments end the run, so no other call of the response may begin.
         // FAULT arguments that are not JSON do not end a run that must end: `EndRun` -> `ReturnToModel`
-        if self.hooks.env.config().tool_errors == ToolErrorPolicy::EndRun {
+        if self.turn.config().tool_errors == ToolErrorPolicy::EndRun {
             for &index in open {
                 let Some(made) = self.calls.made(index) else { continue };
                 let is_open = matches!(self.calls.state(index), Some(CallState::Open));
-                if is_open && is_invalid_json(made.input, || self.tools.definition(made.name)) {
+                if is_open && self.tools.is_invalid(made) {
                     let error = LoopError::Tool(invalid_arguments(made));
                     self.calls.fail(index, &error);
                     return Err(error);
                 }
             }
         }
-        if let Some(budget) = &self.hooks.env.run.budget {
+        if let Some(budget) = &self.turn.run.budget {
             // FAULT a batch of tools needs no budget: `Some(budget.reserve_tool_calls(starts)?)` ->
             //     `budget.reserve_tool_calls(starts).ok()`
             self.reservation = Some(budget.reserve_tool_calls(starts)?);
@@ -141,10 +137,10 @@ impl<'l, 'a> BatchRun<'l, 'a> {
 
     /// Runs the tool calls at the positions `open` in order, in groups of concurrent calls.
     async fn run_all(&mut self, open: &[usize]) -> Result<(), LoopError> {
-        let config = self.hooks.env.config();
+        let config = self.turn.config();
         // An engine runs all calls of a group concurrently, so the group itself must respect the maximum.
         // FAULT parallel although one after another was asked for: `config.parallel_tool_execution` -> `true`
-        let most = match (config.parallel_tool_execution, self.hooks.env.parts.durability) {
+        let most = match (config.parallel_tool_execution, self.turn.parts.durability) {
             (false, _) => 1,
             // FAULT an engine gets more calls at once than may run: `config.most_tools_at_once()` -> `usize::MAX`
             (true, Some(_)) => config.most_tools_at_once(),
@@ -177,7 +173,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             // FAULT a lost event of a failed tool: `!self.told.contains(&item.index)` -> `false`
             // FAULT the end of a call is told twice: without `.filter(|item| !self.told.contains(&item.index))`
             for item in asked.iter().filter(|item| !self.told.contains(&item.index)) {
-                self.hooks.notify_failed(item.call(), error).await;
+                self.turn.notify_failed(item.call(), error).await;
             }
         }
         ran
@@ -190,7 +186,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         group: &[usize],
         asked: &mut SmallVec<[DecidedCall<'l, 'a>; 1]>,
     ) -> Result<(), LoopError> {
-        check(self.hooks.env.token)?;
+        check(self.turn.token)?;
         for &index in group {
             let Some(made) = self.calls.made(index) else {
                 continue;
@@ -228,7 +224,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             let told = match verdict {
                 Verdict::Answer(output) => self.finish(&item, *output).await,
                 Verdict::Refuse(error) => {
-                    let ran = settle(self.hooks.env, &self.tools, error.into());
+                    let ran = settle(&self.turn, &self.tools, error.into());
                     self.record(&item, ran).await
                 }
                 Verdict::Wait(pending) => self.hold(&item, *pending).await,
@@ -237,7 +233,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             // FAULT a hook cannot end the run at a call that does not run: the line -> `drop(told);`
             first_error = first_error.or(told.err());
         }
-        match (first_error, self.hooks.env.parts.durability, &mut asked[..]) {
+        match (first_error, self.turn.parts.durability, &mut asked[..]) {
             (Some(error), ..) => Err(error),
             (None, _, []) => Ok(()),
             (None, Some(engine), run) => Box::pin(self.run_durably(engine, run)).await,
@@ -252,6 +248,6 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             Some(CallState::AwaitingApproval(asked)) => Some(asked.clone()),
             _ => None,
         };
-        decide(self.hooks, &self.tools, call, asked).await
+        decide(self.turn, &self.tools, call, asked).await
     }
 }

@@ -13,8 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::batch::{BatchRun, DecidedCall};
 use super::decide::Verdict;
-use super::execute::{CallOutcome, call_context, settle};
-use super::prefetch::Work;
+use super::execute::{CallOutcome, Work, call_context, settle};
 use crate::parts::{Reader, check, or_cancelled};
 
 impl<'l, 'a> BatchRun<'l, 'a> {
@@ -41,8 +40,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         item: &DecidedCall<'_, '_>,
         token: &CancellationToken,
     ) -> Box<ToolContext> {
-        let place = (self.hooks.turn, self.attempt, item.index);
-        let mut ctx = call_context(self.hooks.env, place, item.call(), token);
+        let place = (self.attempt, item.index);
+        let mut ctx = call_context(self.turn, place, item.call(), token);
         // FAULT an agent inside a call does not hear of the decision: without the statement
         if let Verdict::Resume(resumed) = &item.verdict {
             ctx.extensions.insert((**resumed).clone());
@@ -61,9 +60,9 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         &mut self,
         item: &mut DecidedCall<'l, 'a>,
     ) -> Result<(), LoopError> {
-        check(self.hooks.env.token)?;
-        let work = self.begin(item, self.hooks.env.token);
-        let ran = pin!(work.end(self.hooks, &self.tools, item.call())).await;
+        check(self.turn.token)?;
+        let work = self.begin(item, self.turn.token);
+        let ran = pin!(work.end(self.turn, &self.tools, item.call())).await;
         self.record(item, ran).await
     }
 
@@ -74,22 +73,22 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         &mut self,
         run: &mut [DecidedCall<'l, 'a>],
     ) -> Result<(), LoopError> {
-        check(self.hooks.env.token)?;
-        let token = self.hooks.env.token.child_token();
+        check(self.turn.token)?;
+        let token = self.turn.token.child_token();
         let mut waiting = run.iter_mut();
         // FAULT more tools at once than may be: `most_tools_at_once()` -> `most_tools_at_once().saturating_add(1)`
-        let most = self.hooks.env.config().most_tools_at_once();
+        let most = self.turn.config().most_tools_at_once();
         let mut running = FuturesUnordered::new();
         let mut ended = Ok(());
         while ended.is_ok() {
             for item in waiting.by_ref().take(most - running.len()) {
                 let (work, token) = (self.begin(item, &token), token.clone());
-                let (hooks, tools) = (self.hooks, self.tools.clone());
+                let (turn, tools) = (self.turn, self.tools.clone());
                 running.push(async move {
                     // No call begins once a concurrent call has failed.
                     // FAULT a call begins beside one that failed: `!token.is_cancelled()` -> `true`
                     let begins = !token.is_cancelled();
-                    let work = work.end(hooks, &tools, item.call());
+                    let work = work.end(turn, &tools, item.call());
                     let ran = if begins { Some(work.await) } else { None };
                     (&*item, ran)
                 });
@@ -101,8 +100,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         }
         // FAULT the tools beside a failed one are not told: without the line
         token.cancel();
-        // FAULT no grace beside a failed call: `self.hooks.env.config().tool_grace` -> `std::time::Duration::ZERO`
-        let mut grace = pin!(sleep(self.hooks.env.config().tool_grace));
+        // FAULT no grace beside a failed call: `self.turn.config().tool_grace` -> `std::time::Duration::ZERO`
+        let mut grace = pin!(sleep(self.turn.config().tool_grace));
         while !running.is_empty() {
             match select(running.next(), grace.as_mut()).await {
                 // FAULT what ends within the grace period is forgotten: `self.end(item, ran).await.ok()` -> `{}`
@@ -141,8 +140,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         engine: &Durability<'_>,
         run: &[DecidedCall<'_, '_>],
     ) -> Result<(), LoopError> {
-        check(self.hooks.env.token)?;
-        let token = self.hooks.env.token.child_token();
+        check(self.turn.token)?;
+        let token = self.turn.token.child_token();
         // If this future is dropped, the guard cancels work that the tools started elsewhere.
         let guard = token.clone().drop_guard();
         let mut batch = Vec::with_capacity(run.len());
@@ -150,19 +149,19 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         for item in run {
             // FAULT calls of an engine do not count: without the line
             self.start(item);
-            let scope = CallScope::new(self.hooks.open_call(item.call()));
+            let scope = CallScope::new(self.turn.open_call(item.call()));
             let ctx = self.context_of(item, &token);
             // FAULT what tools took is lost when calls are handed to an engine: `ctx.usage.clone()` ->
             //     `neuron_types::UsageMeter::default()`
-            let meter = self.hooks.env.metered(ctx.usage.clone());
+            let meter = self.turn.metered(ctx.usage.clone());
             let tool = self.tools.get(item.call().name);
             let invocation = ToolInvocation::new(item.call().to_call(), *ctx);
             batch.push(invocation.of_tool(tool.as_deref()).with_scope(scope.clone()));
             calls.push((item, scope, meter));
         }
-        let options = self.hooks.env.config().tool_activity.clone();
+        let options = self.turn.config().tool_activity.clone();
         let work = async { Ok(engine.execute_tools(batch, options).await) };
-        let ran = or_cancelled(self.hooks.env.token, work).await;
+        let ran = or_cancelled(self.turn.token, work).await;
         guard.disarm();
         let mut ran = ran.unwrap_or_default().into_iter();
         let mut first_error = None;
@@ -170,7 +169,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             drop(meter);
             let ran = match ran.next() {
                 Some(Ok(output)) => Ok(output),
-                Some(Err(error)) => settle(self.hooks.env, &self.tools, error.into()),
+                Some(Err(error)) => settle(&self.turn, &self.tools, error.into()),
                 // FAULT a result that an engine lacks is an empty one: `Err(self.missing_result())` ->
                 //     `Ok(ToolOutput::default())`
                 None => Err(self.missing_result()),
@@ -187,7 +186,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     fn missing_result(&self) -> LoopError {
         let text = "the durable context returned fewer results than there were calls";
         let missing = LoopError::Durable(DurableError::ActivityFailed(text.into()));
-        check(self.hooks.env.token).err().unwrap_or(missing)
+        check(self.turn.token).err().unwrap_or(missing)
     }
 
     /// Records the end of a call. If an agent inside the call waits for an approval, the call waits too.
@@ -216,7 +215,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         }
         self.told.push(item.index);
         self.calls.fail(item.index, &error);
-        self.hooks.notify_failed(item.call(), &error).await;
+        self.turn.notify_failed(item.call(), &error).await;
         Err(error)
     }
 
@@ -226,20 +225,20 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         item: &DecidedCall<'_, '_>,
         output: ToolOutput,
     ) -> Result<(), LoopError> {
-        if self.hooks.is_empty() && matches!(self.hooks.env.reader, Reader::Nobody) {
+        if self.turn.hooks().is_empty() && matches!(self.turn.reader, Reader::Nobody) {
             self.calls.finish(item.index, output);
             return Ok(());
         }
         self.told.push(item.index);
-        // FAULT a finished result is lost when the run is dropped: without the line, `self.hooks.in_call(id)` -> `let told
-        //     = self.hooks.in_call(id)`, `.map(drop)` -> `.map(drop); self.calls.finish(item.index, output); told`
+        // FAULT a finished result is lost when the run is dropped: without the line, `self.turn.in_call(id)` -> `let told
+        //     = self.turn.in_call(id)`, `.map(drop)` -> `.map(drop); self.calls.finish(item.index, output); told`
         self.calls.finish(item.index, output.clone());
         let ToolUseRef { id, name, .. } = item.call();
-        self.hooks.env.reader.send_result(id, name, &output).await;
+        self.turn.reader.send_result(id, name, &output).await;
         let event = HookEvent::PostToolExecution { tool_name: name, output: &output };
         // FAULT a tool runs after a hook ended the run: `.map(drop)` -> `.ok(); Ok(())`
         // FAULT a lost event after a tool: the line -> `Ok(drop(event))`
-        self.hooks.in_call(id).dispatch(event).await.map(drop)
+        self.turn.in_call(id).dispatch(event).await.map(drop)
     }
 
     /// Makes a call wait for an approval. For the hooks, the call ends with an `ApprovalRequired` error. After the
@@ -257,14 +256,14 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             Some(nested) => ToolError::ApprovalRequired(nested.clone()).into(),
             None => {
                 let calls = vec![pending.clone().at(&run.id, run.number, run.turn, item.index)];
-                let mut state = PendingApproval::new(&*self.hooks.env.run.run_id, calls);
+                let mut state = PendingApproval::new(&*self.turn.run.run_id, calls);
                 (state.run_number, state.turn) = (run.number, run.turn);
                 LoopError::ApprovalRequired(Box::new(state))
             }
         };
         self.calls.hold(item.index, pending);
         // FAULT a call that waits has no end for the hooks: without the line
-        self.hooks.notify_failed(item.call(), &error).await;
+        self.turn.notify_failed(item.call(), &error).await;
         Ok(())
     }
 }

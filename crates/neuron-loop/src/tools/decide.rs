@@ -9,8 +9,8 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-use crate::ledger::{PendingDecision, is_invalid_json};
-use crate::parts::{Env, Hooks, Offered};
+use crate::ledger::PendingDecision;
+use crate::parts::{CallableTools, Env, Turn};
 
 /// The decision on a tool call.
 #[derive(Debug)]
@@ -35,34 +35,31 @@ pub(crate) enum Verdict {
 ///
 /// [`LoopError::HookTerminated`] if a hook ends the run.
 pub(crate) async fn decide(
-    hooks: Hooks<'_>,
-    tools: &Offered<'_>,
+    turn: Turn<'_>,
+    tools: &CallableTools<'_>,
     call: ToolUseRef<'_>,
     asked: Option<Box<PendingDecision>>,
 ) -> Result<Verdict, LoopError> {
-    let env = hooks.env;
     let event = HookEvent::PreToolExecution { tool_name: call.name, input: call.input };
-    if let Some(reason) = hooks.in_call(call.id).dispatch(event).await? {
+    if let Some(reason) = turn.in_call(call.id).dispatch(event).await? {
         // FAULT a skipped call runs: the line -> `drop(reason);`
         // FAULT a call that a hook skips fails: `ToolOutput::text` -> `ToolOutput::error`
         return Ok(Verdict::Answer(ToolOutput::text(reason).into()));
     }
     Ok(match asked.map(|asked| *asked) {
-        Some(PendingDecision { pending, decision: Some(decision) }) if !tools.hides(call.name) => {
-            after_decision(env, tools, call, pending, decision)
+        Some(PendingDecision { pending, decision: Some(decision) })
+            if !tools.excludes(call.name) =>
+        {
+            after_decision(&turn, tools, call, pending, decision)
         }
-        _ => verdict(env, tools, call),
+        _ => verdict(&turn, tools, call),
     })
 }
 
 /// Decides on a tool call for which no person has given an approval decision.
-fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict {
-    if is_invalid_json(call.input, || tools.definition(call.name)) {
+fn verdict(env: &Env<'_>, tools: &CallableTools<'_>, call: ToolUseRef<'_>) -> Verdict {
+    if tools.is_invalid(call) {
         return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()).into());
-    }
-    // FAULT a tool that is not offered runs: `tools.hides(call.name)` -> `false`
-    if tools.hides(call.name) {
-        return Verdict::Refuse(ToolError::NotFound(call.name.to_owned()));
     }
     if let Some(error) = tools.refuses(call) {
         return Verdict::Refuse(error);
@@ -88,7 +85,7 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict 
 /// Decides on a tool call for which a person has given an approval decision. The policy may still deny the call.
 fn after_decision(
     env: &Env<'_>,
-    tools: &Offered<'_>,
+    tools: &CallableTools<'_>,
     call: ToolUseRef<'_>,
     pending: PendingCall,
     decision: ApprovalDecision,
@@ -115,16 +112,19 @@ fn after_decision(
 }
 
 /// Returns the decision of the permission policy on a tool call. Allows every call if there is no policy.
-fn ask_policy(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> PermissionDecision {
+fn ask_policy(
+    env: &Env<'_>,
+    tools: &CallableTools<'_>,
+    call: ToolUseRef<'_>,
+) -> PermissionDecision {
     let Some(policy) = &env.parts.definition.policy else {
         return PermissionDecision::Allow;
     };
-    let definition = tools.definition(call.name);
-    // A call of an unknown tool is allowed here and fails when it runs. A deferred tool may have been removed since the
-    // model found it. Its calls need the same decision on a replay.
-    if definition.is_none() && !tools.defers_tools() {
+    // A call of an unknown tool is allowed here and fails when it runs.
+    if !tools.may_know(call.name) {
         return PermissionDecision::Allow;
     }
+    let definition = tools.definition(call.name);
     // A policy that panics must not allow a call.
     let decide = AssertUnwindSafe(|| policy.check_call(&call.to_call(), definition));
     catch_unwind(decide).unwrap_or_else(|_| {

@@ -1,30 +1,59 @@
 //! Runs a tool call in this process, creates its context, and classifies its error.
 
 use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
 
 use neuron_types::clock::within;
 use neuron_types::{
     LoopError, ToolContext, ToolError, ToolErrorPolicy, ToolOutput, ToolUseRef, UsageMeter,
+    WasmBoxedFuture,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::decide::denial;
 use crate::lock::lock;
-use crate::parts::{Env, Hooks, Offered, or_cancelled};
+use crate::parts::{CallableTools, Env, Turn, or_cancelled};
 
 /// The result of a tool call, or the error that ends the run.
 pub(crate) type CallOutcome = Result<ToolOutput, LoopError>;
 
+/// The work of a started tool call.
+pub(super) enum Work<'a> {
+    /// The call has a context, but its tool starts only when [`end`](Self::end) is called.
+    Ready(Box<ToolContext>),
+    /// The call is running. The mutex is never locked. It only makes the future `Sync`.
+    Running(Mutex<WasmBoxedFuture<'a, CallOutcome>>),
+    /// The call has ended with this result.
+    Ended(Box<CallOutcome>),
+}
+
+impl Work<'_> {
+    /// Waits for the result of the call. Starts the call if it is not running.
+    pub(super) async fn end(
+        self,
+        turn: Turn<'_>,
+        tools: &CallableTools<'_>,
+        call: ToolUseRef<'_>,
+    ) -> CallOutcome {
+        match self {
+            Self::Ready(ctx) => pin!(execute(turn, tools, call, ctx)).await,
+            Self::Running(work) => work.into_inner().unwrap_or_else(PoisonError::into_inner).await,
+            // FAULT the result of an early call is lost: `*ran` -> `Ok(Default::default())`
+            Self::Ended(ran) => *ran,
+        }
+    }
+}
+
 /// Runs a tool call until it ends, its timeout expires, or the run is cancelled. The call runs inside the scopes of its
 /// hooks, such as tracing spans.
 pub(crate) async fn execute(
-    hooks: Hooks<'_>,
-    tools: &Offered<'_>,
+    turn: Turn<'_>,
+    tools: &CallableTools<'_>,
     call: ToolUseRef<'_>,
     ctx: Box<ToolContext>,
 ) -> CallOutcome {
-    let env = hooks.env;
-    let mut scopes = hooks.open_call(call);
+    let env = turn.env;
+    let mut scopes = turn.open_call(call);
     // If this future is dropped, the guard cancels work that the tool started elsewhere.
     let guard = ctx.cancellation_token.clone().drop_guard();
     let ran = {
@@ -60,7 +89,7 @@ pub(crate) async fn execute(
 }
 
 /// Handles the error of a tool call. Returns a result for the model, or an error if the run must end.
-pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> CallOutcome {
+pub(crate) fn settle(env: &Env<'_>, tools: &CallableTools<'_>, error: LoopError) -> CallOutcome {
     match error {
         // FAULT a hint for the model ends the run: without the line
         LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
@@ -78,18 +107,13 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ca
             true => Err(ToolError::ApprovalRequired(nested).into()),
             false => Ok(denial("an agent inside the call needs an approval")),
         },
-        LoopError::Tool(ToolError::NotFound(name))
-            if env.config().tool_errors == ToolErrorPolicy::ReturnToModel =>
-        {
-            let names: Vec<&str> = tools.names().collect();
-            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            let mut text = format!("tool not found: {name}; the tools are: {known}");
-            text.push_str(tools.search_hint());
-            Ok(ToolOutput::error(text))
-        }
         LoopError::Tool(error) if env.config().tool_errors == ToolErrorPolicy::ReturnToModel => {
-            // FAULT failures that the model should see end the run: the line -> `Err(error.into())`
-            Ok(ToolOutput::error(error.to_string()))
+            let text = match &error {
+                ToolError::NotFound(name) => tools.not_found(name),
+                error => error.to_string(),
+            };
+            // FAULT failures that the model should see end the run: the line -> `drop(text); Err(error.into())`
+            Ok(ToolOutput::error(text))
         }
         error => Err(error),
     }
@@ -99,8 +123,8 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ca
 /// of the call in its response. `attempt` is the number of earlier, discarded responses of the turn that had started
 /// tool calls while streaming.
 pub(crate) fn call_context(
-    env: &Env<'_>,
-    (turn, attempt, index): (usize, usize, usize),
+    Turn { env, number: turn, .. }: Turn<'_>,
+    (attempt, index): (usize, usize),
     call: ToolUseRef<'_>,
     cancellation: &CancellationToken,
 ) -> Box<ToolContext> {

@@ -6,19 +6,16 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use neuron_types::{
-    LoopError, StreamEvent, ToolCall, ToolContext, ToolEffect, ToolError, ToolUseRef,
-    WasmBoxedFuture,
-};
+use neuron_types::{LoopError, StreamEvent, ToolCall, ToolEffect, ToolError, ToolUseRef};
 
 use super::decide::{Verdict, decide};
-use super::execute::{CallOutcome, call_context, execute};
-use crate::ledger::{Calls, Counters, is_invalid_json};
+use super::execute::{Work, call_context, execute};
+use crate::ledger::{Calls, Counters};
 use crate::lock::lock;
-use crate::parts::{Env, Hooks, Offered, check};
+use crate::parts::{CallableTools, Turn, check};
 
 /// The first calls of one response, if hooks and policy decided on them while the response was still streaming.
 #[derive(Default)]
@@ -42,33 +39,6 @@ pub(super) struct Prefetched<'a> {
     pub(super) verdict: Verdict,
     /// The work of the call. `None` if the call was not started, and so was not counted.
     pub(super) work: Option<Work<'a>>,
-}
-
-/// The work of a started tool call.
-pub(super) enum Work<'a> {
-    /// The call has a context, but its tool starts only when [`end`](Self::end) is called.
-    Ready(Box<ToolContext>),
-    /// The call is running. The mutex is never locked. It only makes the future `Sync`.
-    Running(Mutex<WasmBoxedFuture<'a, CallOutcome>>),
-    /// The call has ended with this result.
-    Ended(Box<CallOutcome>),
-}
-
-impl Work<'_> {
-    /// Waits for the result of the call. Starts the call if it is not running.
-    pub(super) async fn end(
-        self,
-        hooks: Hooks<'_>,
-        tools: &Offered<'_>,
-        call: ToolUseRef<'_>,
-    ) -> CallOutcome {
-        match self {
-            Self::Ready(ctx) => pin!(execute(hooks, tools, call, ctx)).await,
-            Self::Running(work) => work.into_inner().unwrap_or_else(PoisonError::into_inner).await,
-            // FAULT the result of an early call is lost: `*ran` -> `Ok(Default::default())`
-            Self::Ended(ran) => *ran,
-        }
-    }
 }
 
 impl<'a> Prefetch<'a> {
@@ -115,8 +85,8 @@ impl<'a> Prefetch<'a> {
     /// [`LoopError::HookTerminated`] if a hook ends the run.
     pub(crate) async fn take_event(
         &mut self,
-        env: &'a Env<'a>,
-        hidden: &Arc<[String]>,
+        turn: Turn<'a>,
+        tools: &CallableTools<'a>,
         event: &StreamEvent,
         tally: &Mutex<Counters<'_>>,
     ) -> Result<(), LoopError> {
@@ -130,26 +100,23 @@ impl<'a> Prefetch<'a> {
             }
             _ => return Ok(()),
         };
-        let tools = env.offered(hidden.clone());
-        let budget = env.run.budget.as_ref();
+        let budget = turn.run.budget.as_ref();
         let room = budget.map(|budget| budget.reserve_tool_calls(1)).transpose();
-        let has_room = lock(tally).run.check_before_tools(env.config(), 1).is_ok();
-        let (true, Ok(room)) = (has_room && self.may_start(env, &tools, &call), room) else {
+        let has_room = lock(tally).run.check_before_tools(turn.config(), 1).is_ok();
+        let (true, Ok(room)) = (has_room && self.may_start(turn, tools, &call), room) else {
             // FAULT an early call overtakes another: the line -> `self.begun = 0;`
             self.is_closed = true;
             return Ok(());
         };
-        let turn = lock(tally).run.turn;
-        let hooks = env.hooks(turn);
-        let decided = decide(hooks, &tools, call.view(), None).await;
+        let decided = decide(turn, tools, call.view(), None).await;
         // A hook may have waited until the run was cancelled.
-        // FAULT an early call of a cancelled run counts: `check(env.token)` -> `Ok(())`
+        // FAULT an early call of a cancelled run counts: `check(turn.token)` -> `Ok(())`
         //     (early_tools::early_call_of_a_run_that_its_hook_cancels_does_not_count)
-        let verdict = match decided.and_then(|verdict| check(env.token).map(|()| verdict)) {
+        let verdict = match decided.and_then(|verdict| check(turn.token).map(|()| verdict)) {
             Ok(verdict) => verdict,
             Err(error) => {
                 // FAULT an early call has no end when a hook ends the run at it: without the line
-                hooks.notify_failed(call.view(), &error).await;
+                turn.notify_failed(call.view(), &error).await;
                 return Err(error);
             }
         };
@@ -159,10 +126,10 @@ impl<'a> Prefetch<'a> {
                 // FAULT an early call takes no room in the budget: the line -> `drop(room);`
                 //     (early_tools::exhausted_budget_starts_nothing_early)
                 room.into_iter().for_each(|mut room| room.spend_tool_call());
-                let place = (turn, self.count(&mut lock(tally)), self.calls.len());
-                let ctx = call_context(env, place, call.view(), env.token);
-                let call = call.clone();
-                let work = async move { execute(hooks, &tools, call.view(), ctx).await };
+                let place = (self.count(&mut lock(tally)), self.calls.len());
+                let ctx = call_context(turn, place, call.view(), turn.token);
+                let (tools, call) = (tools.clone(), call.clone());
+                let work = async move { execute(turn, &tools, call.view(), ctx).await };
                 Some(Work::Running(Mutex::new(Box::pin(work))))
             }
             Verdict::Answer(_) => None,
@@ -186,22 +153,18 @@ impl<'a> Prefetch<'a> {
     /// Returns `true` if the call may start while its response is still streaming. For example, its tool must be pure,
     /// and all earlier calls of the response must already be decided. The limit of concurrent calls must not be
     /// reached.
-    fn may_start(&self, env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> bool {
+    fn may_start(&self, turn: Turn<'_>, tools: &CallableTools<'_>, call: &ToolCall) -> bool {
         let Some(tool) = tools.get(&call.name) else {
             return false;
         };
-        let config = env.config();
+        let config = turn.config();
         let most = if config.parallel_tool_execution { config.most_tools_at_once() } else { 1 };
         !self.is_closed
             // FAULT an early call overtakes one that is not whole: without the line
             && self.begun.saturating_sub(1) <= self.calls.len()
             // FAULT a tool that changes something starts early: without the line
             && tool.effect() == ToolEffect::Pure
-            // Only with the whole response it is known whether the model had found the tool.
-            // FAULT a deferred tool starts early before it was found: without the line
-            //     (deferred_tools::tools_that_start_early_have_been_found)
-            && !tools.is_deferred(&call.name)
-            && !tools.is_call_tool(&call.name)
+            && !tools.needs_whole_response(&call.name)
             // FAULT a tool that runs alone starts early: without the line
             && !tool.runs_alone()
             // FAULT more early calls at once than may be: `<` -> `<=`
@@ -209,8 +172,8 @@ impl<'a> Prefetch<'a> {
             // FAULT two early calls have one id: without the line
             //     (regressions::calls_with_the_same_id_start_at_most_once_and_count)
             && !self.calls.iter().flatten().any(|other| other.call.id == call.id)
-            && !is_invalid_json(&call.input, || tools.definition(&call.name))
-            && env.output.is_none_or(|output| output.tool_name() != Some(&call.name))
+            && !tools.is_invalid(call.view())
+            && turn.output.is_none_or(|output| output.tool_name() != Some(&call.name))
     }
 
     /// Counts a tool call that starts while its response is streaming. The call counts even if the response is
@@ -267,10 +230,10 @@ impl<'a> Prefetch<'a> {
     /// Stops all calls that started while their response was streaming. Calls that were handed over to a batch
     /// continue. Notifies the hooks that the stopped calls failed with `error`. Used if the response is discarded or
     /// its calls must not run.
-    pub(crate) async fn give_up(&mut self, env: &Env<'_>, turn: usize, error: Option<&LoopError>) {
+    pub(crate) async fn give_up(&mut self, turn: Turn<'_>, error: Option<&LoopError>) {
         let calls = std::mem::take(self).calls;
         if !calls.is_empty() {
-            Box::pin(tell_given_up(calls, env.hooks(turn), error)).await;
+            Box::pin(tell_given_up(calls, turn, error)).await;
         }
     }
 }
@@ -278,13 +241,13 @@ impl<'a> Prefetch<'a> {
 /// Drops the work of discarded calls, and notifies the hooks of their end.
 async fn tell_given_up(
     calls: Vec<Option<Prefetched<'_>>>,
-    hooks: Hooks<'_>,
+    turn: Turn<'_>,
     error: Option<&LoopError>,
 ) {
     let cancelled = LoopError::Tool(ToolError::Cancelled);
     for Prefetched { call, work, .. } in calls.into_iter().flatten() {
         drop(work);
         // FAULT the end of an early call is not told: without the line
-        hooks.notify_failed(call.view(), error.unwrap_or(&cancelled)).await;
+        turn.notify_failed(call.view(), error.unwrap_or(&cancelled)).await;
     }
 }

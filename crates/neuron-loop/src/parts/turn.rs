@@ -1,4 +1,6 @@
-//! Dispatch of a run's events to its hooks.
+//! The context of a turn, and the dispatch of its events to the hooks.
+
+use std::ops::Deref;
 
 use neuron_types::{
     BoxedHook, DurableContext, HookAction, HookEvent, HookScope, LoopError, ObservabilityHook,
@@ -6,33 +8,39 @@ use neuron_types::{
 };
 
 use super::{Env, outer_call};
+use crate::ledger::Ledger;
 
-/// The hooks of an agent, with the turn and the tool call that the events belong to.
+/// The context of a run in one turn, and in one tool call of the turn. Dispatches events to the hooks.
 #[derive(Clone, Copy)]
-pub(crate) struct Hooks<'a> {
+pub(crate) struct Turn<'a> {
     pub(crate) env: &'a Env<'a>,
-    pub(crate) turn: usize,
+    /// Number of the turn in its run, starting at zero.
+    pub(crate) number: usize,
     call_id: Option<&'a str>,
 }
 
 impl<'a> Env<'a> {
-    /// Returns the hooks for events of this turn.
-    pub(crate) fn hooks(&'a self, turn: usize) -> Hooks<'a> {
-        Hooks { env: self, turn, call_id: None }
+    /// Returns the context of the current turn.
+    pub(crate) fn turn(&'a self, ledger: &Ledger) -> Turn<'a> {
+        Turn { env: self, number: ledger.tally().run.turn, call_id: None }
     }
 }
 
-impl<'a> Hooks<'a> {
-    /// Returns the hooks for events of this tool call.
+impl<'a> Deref for Turn<'a> {
+    type Target = Env<'a>;
+
+    fn deref(&self) -> &Env<'a> {
+        self.env
+    }
+}
+
+impl<'a> Turn<'a> {
+    /// Returns the context of a tool call of the turn.
     pub(crate) fn in_call(self, call_id: &'a str) -> Self {
         Self { call_id: Some(call_id), ..self }
     }
 
-    pub(crate) fn is_empty(self) -> bool {
-        self.hooks().is_empty()
-    }
-
-    fn hooks(self) -> &'a [BoxedHook] {
+    pub(crate) fn hooks(self) -> &'a [BoxedHook] {
         &self.env.parts.definition.hooks
     }
 
@@ -43,7 +51,7 @@ impl<'a> Hooks<'a> {
         let model = frame.settings.model.as_str();
         let model = if model.is_empty() { provider.default_model } else { model };
         let replaying = parts.durability.is_some_and(DurableContext::is_replaying);
-        let scope = HookScope::new(&run.run_id, self.turn, provider.name, model)
+        let scope = HookScope::new(&run.run_id, self.number, provider.name, model)
             .at_server(provider.server_address, provider.server_port)
             .with_replaying(replaying)
             .with_routed(!provider.routes.is_empty())
@@ -60,7 +68,7 @@ impl<'a> Hooks<'a> {
     /// [`LoopError::HookTerminated`] if a hook ends the run. An error of a hook is only logged.
     pub(crate) async fn dispatch(self, event: HookEvent<'_>) -> Result<Option<String>, LoopError> {
         // Boxed only if there are hooks, so that an agent without hooks does not allocate.
-        if self.is_empty() { Ok(None) } else { Box::pin(self.dispatch_to_all(event)).await }
+        if self.hooks().is_empty() { Ok(None) } else { Box::pin(self.dispatch_to_all(event)).await }
     }
 
     async fn dispatch_to_all(self, event: HookEvent<'_>) -> Result<Option<String>, LoopError> {
@@ -99,11 +107,11 @@ impl<'a> Hooks<'a> {
 
     /// Opens the hooks' scopes, such as tracing spans, around a tool call. Returns empty scopes if there are no hooks.
     pub(crate) fn open_call(self, call: ToolUseRef<'_>) -> Scopes {
-        if self.is_empty() {
+        if self.hooks().is_empty() {
             return Scopes::default();
         }
         // The tools of the agent. A layer may have offered fewer to the model. A deferred tool is not among them.
-        let tools = self.env.run_tools();
+        let tools = self.run_tools();
         let deferred =
             tools.deferred.and_then(|all| all.iter().find(|tool| tool.name == call.name));
         let offered = deferred.map_or(tools.visible, std::slice::from_ref);
@@ -113,7 +121,7 @@ impl<'a> Hooks<'a> {
 
     /// Opens the hooks' scopes, such as tracing spans, around an operation. Returns empty scopes if there are no hooks.
     pub(crate) fn open(self, kind: OperationKind<'_>) -> Scopes {
-        match self.is_empty() {
+        match self.hooks().is_empty() {
             true => Scopes::default(),
             false => Scopes::open(self.hooks(), &Operation::new(self.scope(), kind)),
         }

@@ -68,7 +68,7 @@ impl std::error::Error for SteerError {}
 
 /// The handle that a run has of itself. After a drop the run takes no more messages.
 #[derive(Default)]
-pub(crate) struct Steered(pub(super) RunHandle);
+pub(crate) struct Steered(pub(crate) RunHandle);
 
 impl Drop for Steered {
     fn drop(&mut self) {
@@ -175,7 +175,7 @@ impl RunHandle {
     }
 
     /// Returns a token for the run, which is cancelled by `outer` or by the handle.
-    pub(super) fn attach(&self, outer: &CancellationToken) -> CancellationToken {
+    pub(crate) fn attach(&self, outer: &CancellationToken) -> CancellationToken {
         let (mut control, token) = (lock(&self.0), outer.child_token());
         // FAULT a run that was cancelled before it began runs: `control.is_cancelled` -> `false`
         //     (agent::handle_and_context_both_cancel_the_run_and_its_tools)
@@ -189,7 +189,7 @@ impl RunHandle {
     }
 
     /// Takes the messages that were sent. If there are none and the run `ends`, it takes no more.
-    pub(super) fn take_or_close(&self, ends: bool) -> Vec<Message> {
+    pub(crate) fn take_or_close(&self, ends: bool) -> Vec<Message> {
         let mut control = lock(&self.0);
         // One step, so that no message is accepted in between.
         // FAULT a run takes messages only before its first turn: without `ends &&`
@@ -198,22 +198,22 @@ impl RunHandle {
     }
 
     /// Puts messages back that were taken and not added, before those that were sent since.
-    pub(super) fn put_back(&self, messages: Vec<Message>) {
+    pub(crate) fn put_back(&self, messages: Vec<Message>) {
         lock(&self.0).sent.splice(..0, messages);
     }
 
     /// Makes the run take messages again.
-    pub(super) fn reopen(&self) {
+    pub(crate) fn reopen(&self) {
         lock(&self.0).is_over = false;
     }
 
     /// Makes the run take no more messages.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         lock(&self.0).is_over = true;
     }
 
     /// Waits for decisions on the pending calls.
-    pub(super) async fn decided(&self, pending: &PendingApproval) -> Vec<ApprovalDecisions> {
+    pub(crate) async fn decided(&self, pending: &PendingApproval) -> Vec<ApprovalDecisions> {
         lock(&self.0).pending = Some(pending.clone());
         // Cleared on drop too, because a dropped wait can no longer receive decisions.
         // FAULT a run names its waiting calls for a moment: `let _over` -> `let _`
@@ -233,7 +233,7 @@ impl RunHandle {
     }
 
     /// Stores the conversation for [`take_conversation`](Self::take_conversation).
-    pub(super) fn give_back(&self, conversation: Conversation) {
+    pub(crate) fn give_back(&self, conversation: Conversation) {
         lock(&self.0).conversation = Some(conversation);
     }
 }

@@ -1,15 +1,15 @@
 //! Storing a conversation in a session while it runs.
 
 use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
-    ApprovalError, HistoryKey, LoopError, Session, SessionRevision, SessionState, StorageError,
+    ApprovalError, HistoryKey, Session, SessionRevision, SessionState, StorageError,
     VersionedSessionStorage, VersionedSessionStorageDyn, transcript,
 };
 
-use super::begin::random_id;
-use crate::conversation::{Conversation, decided_before, session_parts};
+use super::{Conversation, decided_before, session_parts};
 use crate::ledger::Ledger;
 use crate::lock::lock;
 
@@ -123,7 +123,7 @@ impl<'s> SessionHandle<'s> {
 
     /// Returns an error if a run begins with approval decisions for which the stored conversation does not wait. This
     /// prevents that a copy of a pending approval is used a second time.
-    pub(super) fn check_decisions(&self, ledger: &Ledger) -> Result<(), ApprovalError> {
+    pub(crate) fn check_decisions(&self, ledger: &Ledger) -> Result<(), ApprovalError> {
         let Known { position, attempt } = &*lock(&self.0.known);
         let Some(Position { content: stored, .. }) = position else {
             return Ok(());
@@ -147,7 +147,7 @@ impl<'s> SessionHandle<'s> {
     }
 
     /// Stores the conversation. If `tools_begin` is set, calls that have not begun are stored as begun.
-    pub(super) async fn write(
+    pub(crate) async fn write(
         &self,
         ledger: &Ledger,
         tools_begin: bool,
@@ -215,15 +215,10 @@ impl<'s> SessionHandle<'s> {
     }
 }
 
-/// Stores the conversation of a run before its next step. Does nothing if the run has no session.
-pub(super) async fn store(
-    session: Option<&SessionHandle<'_>>,
-    ledger: &Ledger,
-) -> Result<(), LoopError> {
-    match session {
-        Some(session) => Ok(Box::pin(session.write(ledger, true)).await?),
-        None => Ok(()),
-    }
+/// Returns an id that no other call returns.
+pub(crate) fn random_id(kind: &str) -> String {
+    // The hasher's keys are random for every `RandomState`.
+    format!("{kind}-{:016x}", RandomState::new().build_hasher().finish())
 }
 
 impl fmt::Debug for SessionHandle<'_> {
