@@ -75,44 +75,9 @@ impl CompactionBackoff {
         }
     }
 
-    /// Returns `true` if the next compaction is delayed, because the conversation has not grown enough. `tokens` is its
-    /// current size.
-    pub(crate) fn puts_off(&self, tokens: usize) -> bool {
-        // FAULT a compaction is tried before the conversation has grown: `<=` -> `<`
-        self.compact_above.is_some_and(|above| tokens <= above)
-    }
-
-    /// Removes the delay, so that the next compaction can be tried at any size.
-    pub(crate) fn put_off_no_more(&mut self) {
-        self.compact_above = None;
-    }
-
-    /// Records a compaction that changed nothing. `tokens` is the size of the conversation.
-    pub(crate) fn unchanged(&mut self, tokens: usize) {
-        // FAULT a compaction without effect is tried for ever: without the line
-        self.futile = self.futile.saturating_add(1);
-        if self.futile >= MAX_FUTILE_COMPACTIONS {
-            self.miss(tokens);
-        }
-    }
-
-    /// Records a compaction that made the conversation shorter, but not short enough. `tokens` is its estimated new
-    /// size.
-    pub(crate) fn not_reached(&mut self, tokens: usize) {
-        self.futile = 0;
-        self.is_estimate = true;
-        self.miss(tokens);
-    }
-
-    /// Records a compaction that shortened the history to the strategy's token budget, and resets all counters.
-    pub(crate) fn reached(&mut self) {
-        // FAULT a compaction that reached its budget is put off: `..Self::default()` -> `..self.clone()`
-        *self = Self { reported: self.reported, ..Self::default() };
-    }
-
     /// Records the conversation's size in tokens that the provider reported. If the delay was computed from an
     /// estimated size, it is computed again from this size.
-    pub(crate) fn note_size(&mut self, tokens: usize) {
+    fn note_size(&mut self, tokens: usize) {
         if std::mem::take(&mut self.is_estimate) && self.compact_above.is_some() {
             self.compact_above = Some(grown(tokens));
         }
@@ -159,19 +124,25 @@ impl Ledger {
         }
     }
 
-    /// Returns `true` if a compaction at this size is put off, because earlier ones had little effect.
+    /// Returns `true` if a compaction at this size is put off, because earlier ones had little effect and the conversation
+    /// has not grown enough since.
     pub(crate) fn puts_off_compaction(&self, tokens: usize) -> bool {
-        self.compaction.puts_off(tokens)
+        // FAULT a compaction is tried before the conversation has grown: `<=` -> `<`
+        self.compaction.compact_above.is_some_and(|above| tokens <= above)
     }
 
     /// Forgets earlier compactions, because the system prompt or the tools have changed since.
     pub(crate) fn put_off_no_more(&mut self) {
-        self.compaction.put_off_no_more();
+        self.compaction.compact_above = None;
     }
 
     /// Records that a compaction at this size did not shorten the history.
     pub(crate) fn not_compacted(&mut self, tokens: usize) {
-        self.compaction.unchanged(tokens);
+        // FAULT a compaction without effect is tried for ever: without the line
+        self.compaction.futile = self.compaction.futile.saturating_add(1);
+        if self.compaction.futile >= MAX_FUTILE_COMPACTIONS {
+            self.compaction.miss(tokens);
+        }
     }
 
     /// Records that a model call did not fit into the context window. Returns `false` if the call before did not fit
@@ -197,9 +168,14 @@ impl Ledger {
         self.tally.passed_messages =
             messages.strip_suffix(self.new_messages()).map_or(0, <[Message]>::len);
         self.messages = messages.into();
-        match is_enough {
-            true => self.compaction.reached(),
-            false => self.compaction.not_reached(size.tokens),
+        if is_enough {
+            let reported = self.compaction.reported;
+            // FAULT a compaction that reached its budget is put off: `..CompactionBackoff::default()` ->
+            //     `..self.compaction.clone()`
+            self.compaction = CompactionBackoff { reported, ..CompactionBackoff::default() };
+        } else {
+            (self.compaction.futile, self.compaction.is_estimate) = (0, true);
+            self.compaction.miss(size.tokens);
         }
     }
 
