@@ -8,6 +8,7 @@ use neuron_types::{
 };
 
 use super::AgentLoop;
+use crate::parts::Definition;
 
 /// Builds an [`AgentLoop`]. Made by [`AgentLoop::builder`].
 #[must_use = "a builder does nothing until `build` is called"]
@@ -17,38 +18,37 @@ pub struct AgentLoopBuilder<P, C, D = Durability<'static>> {
 
 impl<P, C, D> AgentLoopBuilder<P, C, D> {
     /// Sets the tools. Default: none.
-    pub fn tools(mut self, tools: ToolRegistry) -> Self {
-        self.agent.definition.tools = tools;
-        self
+    pub fn tools(self, tools: ToolRegistry) -> Self {
+        self.change(|definition| definition.tools = tools)
     }
 
     /// Sets the instructions for the model. Default: none.
-    pub fn system_prompt(mut self, prompt: impl Into<SystemPrompt>) -> Self {
-        self.agent.definition.config.system_prompt = prompt.into();
-        self
+    pub fn system_prompt(self, prompt: impl Into<SystemPrompt>) -> Self {
+        self.change(|definition| definition.config.system_prompt = prompt.into())
     }
 
     /// Limits the model calls of one run. Default: no limit.
-    pub fn max_turns(mut self, turns: usize) -> Self {
-        self.agent.definition.config.max_turns = Some(turns);
-        self
+    pub fn max_turns(self, turns: usize) -> Self {
+        self.change(|definition| definition.config.max_turns = Some(turns))
     }
 
     /// Sets whether the tool calls of one response run concurrently. Default: `false`.
-    pub fn parallel_tool_execution(mut self, parallel: bool) -> Self {
-        self.agent.definition.config.parallel_tool_execution = parallel;
-        self
+    pub fn parallel_tool_execution(self, parallel: bool) -> Self {
+        self.change(|definition| definition.config.parallel_tool_execution = parallel)
     }
 
     /// Limits the tokens, requests and tool calls of one run. Default: no limits.
-    pub fn usage_limits(mut self, limits: UsageLimits) -> Self {
-        self.agent.definition.config.usage_limits = Some(limits);
-        self
+    pub fn usage_limits(self, limits: UsageLimits) -> Self {
+        self.change(|definition| definition.config.usage_limits = Some(limits))
     }
 
     /// Adds a hook after the existing hooks.
-    pub fn hook(mut self, hook: impl ObservabilityHook + 'static) -> Self {
-        self.agent.definition.hooks.push(BoxedHook::new(hook));
+    pub fn hook(self, hook: impl ObservabilityHook + 'static) -> Self {
+        self.change(|definition| definition.hooks.push(BoxedHook::new(hook)))
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Definition)) -> Self {
+        change(&mut self.agent.definition);
         self
     }
 
