@@ -8,8 +8,8 @@ use neuron_types::{ContextStrategyDyn, LoopConfig, ProviderDyn};
 
 use crate::parts::{Definition, Parts};
 
-/// The definition of an agent, with its model, tools and settings. Any number of [conversations](Conversation) can
-/// share it. Cloning is cheap.
+/// The definition of an agent, with its model, tools and settings. Any number of
+/// [conversations](crate::Conversation) can share it. Cloning is cheap.
 ///
 /// # Example
 ///

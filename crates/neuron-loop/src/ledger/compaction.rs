@@ -124,8 +124,8 @@ impl Ledger {
         }
     }
 
-    /// Returns `true` if a compaction at this size is put off, because earlier ones had little effect and the conversation
-    /// has not grown enough since.
+    /// Returns `true` if a compaction at this size is put off, because earlier ones had little effect and the
+    /// conversation has not grown enough since.
     pub(crate) fn puts_off_compaction(&self, tokens: usize) -> bool {
         // FAULT a compaction is tried before the conversation has grown: `<=` -> `<`
         self.compaction.compact_above.is_some_and(|above| tokens <= above)

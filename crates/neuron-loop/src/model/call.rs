@@ -14,8 +14,8 @@ use crate::lock::lock;
 use crate::parts::{CallableTools, Env};
 use crate::tools::Prefetch;
 
-/// Calls the model through all layers (middleware for model calls). Returns the response, and the tools that the request
-/// offered.
+/// Calls the model through all layers (middleware for model calls). Returns the response, and the tools that the
+/// request offered.
 ///
 /// If the call fails, the conversation stays unchanged. If a layer rejected the input, the rejected messages are
 /// removed.

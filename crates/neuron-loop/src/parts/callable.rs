@@ -28,8 +28,8 @@ impl<'a> Env<'a> {
         CallableTools { registry: &self.parts.definition.tools, excluded }
     }
 
-    /// Returns the names of the agent's tools that a layer removed from a request, and of the deferred tools that a layer
-    /// refused.
+    /// Returns the names of the agent's tools that a layer removed from a request, and of the deferred tools that a
+    /// layer refused.
     pub(crate) fn not_offered(&self, call: &ModelCall<'_>) -> Arc<[String]> {
         let (tools, offered) = (self.frame.tools, call.request.tools);
         // Usually no layer has changed the tools. Then there is nothing to compare.
@@ -44,8 +44,8 @@ impl<'a> Env<'a> {
         removed.chain(call.refused.iter().map(|name| (*name).to_owned())).collect()
     }
 
-    /// [Corrects](ToolDefinition::correct_arguments) the arguments of the calls in a response, before hooks, policies and
-    /// validators see them.
+    /// [Corrects](ToolDefinition::correct_arguments) the arguments of the calls in a response, before hooks, policies
+    /// and validators see them.
     pub(crate) fn correct(&self, answer: &mut Message) {
         // FAULT arguments in a text are not read: without the statement
         //     (arguments::text_with_an_array_is_read_before_the_policy)
@@ -103,8 +103,8 @@ impl<'a> CallableTools<'a> {
         self.registry.defers_tools() || self.definition(name).is_some()
     }
 
-    /// Returns `true` if a call of the tool needs the whole response, because only then it is known whether the model had
-    /// found the tool.
+    /// Returns `true` if a call of the tool needs the whole response, because only then it is known whether the model
+    /// had found the tool.
     pub(crate) fn needs_whole_response(&self, name: &str) -> bool {
         // FAULT a deferred tool starts early before it was found: without `self.registry.is_deferred(name) ||`
         //     (deferred_tools::tools_that_start_early_have_been_found)
@@ -125,9 +125,9 @@ impl<'a> CallableTools<'a> {
         self.registry.defers_tools() && name == CALL_TOOL
     }
 
-    /// Returns the names of the tools that a response cannot call. If tools are deferred, these are also the called tools
-    /// that the model has not found in the conversation `before` the response. If the vendor searches, the model may call
-    /// any tool that the request gave the vendor.
+    /// Returns the names of the tools that a response cannot call. If tools are deferred, these are also the called
+    /// tools that the model has not found in the conversation `before` the response. If the vendor searches, the model
+    /// may call any tool that the request gave the vendor.
     pub(crate) fn excluded_from(
         &self,
         before: &[Message],
@@ -145,8 +145,8 @@ impl<'a> CallableTools<'a> {
         //     (deferred_tools::tool_that_was_not_found_does_not_run)
         let mut excluded = self.registry.calls_not_found(before, answer);
         // Without one of the two tools, the request gave the vendor no deferred tool either.
-        let is_searched = !self.excludes(SEARCH_TOOLS) && !self.excludes(CALL_TOOL);
-        if self.registry.prefers_vendor_search() && !is_searched {
+        let no_search = || self.excludes(SEARCH_TOOLS) || self.excludes(CALL_TOOL);
+        if self.registry.prefers_vendor_search() && no_search() {
             let calls = answer.tool_uses().filter(|call| self.registry.is_deferred(call.name));
             // FAULT a vendor that cannot search finds tools: without the line
             //     (vendor_search::restriction_of_a_turn_applies_to_the_vendor_too)

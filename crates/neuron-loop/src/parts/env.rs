@@ -49,15 +49,15 @@ pub(crate) struct RunScope {
     pub(crate) budget: Option<Budget>,
     /// Tokens that tools used and that are not yet in the counters of the conversation.
     pub(crate) tool_meter: UsageMeter,
-    /// Number of responses of the model. A layer may make several calls in a turn, or none. Before this process drove the
-    /// run, each turn counts as one response.
+    /// Number of responses of the model. A layer may make several calls in a turn, or none. Before this process drove
+    /// the run, each turn counts as one response.
     pub(crate) responses: AtomicUsize,
     /// Context of an ended call. The next call reuses it to save the allocations.
     pub(crate) spare: Mutex<Option<Box<ToolContext>>>,
 }
 
-/// Adds the budget `own` to the extensions of a context. A budget that is already there applies in addition. Returns the
-/// budget that the extensions then have.
+/// Adds the budget `own` to the extensions of a context. A budget that is already there applies in addition. Returns
+/// the budget that the extensions then have.
 pub(crate) fn add_budget(own: Option<&Budget>, extensions: &mut Extensions) -> Option<Budget> {
     let found = extensions.get::<Budget>();
     let Some(own) = own else {
@@ -123,8 +123,8 @@ impl<'a> Env<'a> {
 
     /// Returns the provider of a request, and the model whose price applies before the response is known.
     ///
-    /// The model is that of the request, or else the provider's default model. If the provider chooses the model itself,
-    /// it is the default model, because the request may have the name of a route, which has no price.
+    /// The model is that of the request, or else the provider's default model. If the provider chooses the model
+    /// itself, it is the default model, because the request may have the name of a route, which has no price.
     pub(crate) fn priced_model<'r>(&self, request: RequestRef<'r>) -> (ProviderInfo<'r>, &'r str)
     where
         'a: 'r,

@@ -141,8 +141,8 @@ pub(crate) async fn drive(
     }
 }
 
-/// Returns `true` if a write of the run's session failed, and the same write may succeed later. After a conflict it never
-/// does.
+/// Returns `true` if a write of the run's session failed, and the same write may succeed later. After a conflict it
+/// never does.
 fn is_unstored(error: &LoopError, phase: &Phase) -> bool {
     // In other phases, a layer has returned the error.
     let is_place = matches!(phase, Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_));
@@ -179,7 +179,8 @@ fn open(env: &Env<'_>, ledger: &Ledger) -> Progress {
     Progress::Open { scopes, is_announced: false }
 }
 
-/// Drives the run to its end, and then returns `None`. If the reader receives steps, returns each step when it has ended.
+/// Drives the run to its end, and then returns `None`. If the reader receives steps, returns each step when it has
+/// ended.
 async fn drive_ledger(
     env: &Env<'_>,
     ledger: &mut Ledger,
@@ -243,8 +244,8 @@ async fn advance(env: &Env<'_>, ledger: &mut Ledger) -> Result<ControlFlow<(), D
     Ok(ControlFlow::Continue(done))
 }
 
-/// Adds the messages that were sent to the run. Returns `true` if any were added. If none were sent and the run has ended,
-/// it takes no more messages.
+/// Adds the messages that were sent to the run. Returns `true` if any were added. If none were sent and the run has
+/// ended, it takes no more messages.
 async fn steer(env: &Env<'_>, ledger: &mut Ledger, has_ended: bool) -> Result<bool, LoopError> {
     let Some(handle) = env.handle.filter(|_| ledger.takes_messages()) else {
         return Ok(false);

@@ -120,11 +120,11 @@ fn ask_policy(
     let Some(policy) = &env.parts.definition.policy else {
         return PermissionDecision::Allow;
     };
+    let definition = tools.definition(call.name);
     // A call of an unknown tool is allowed here and fails when it runs.
-    if !tools.may_know(call.name) {
+    if definition.is_none() && !tools.may_know(call.name) {
         return PermissionDecision::Allow;
     }
-    let definition = tools.definition(call.name);
     // A policy that panics must not allow a call.
     let decide = AssertUnwindSafe(|| policy.check_call(&call.to_call(), definition));
     catch_unwind(decide).unwrap_or_else(|_| {
