@@ -190,7 +190,7 @@ impl<'l> Calls<'l> {
     /// Marks a call as begun. Its outcome counts as unknown until its result is recorded.
     pub(crate) fn begin(&mut self, index: usize) {
         // FAULT what was carried out can be decided again: add `if self.state(index).is_some_and(|state|
-        //     state.pending().is_some()) { return self.write(index, ToolOutput::error(interrupted(INTERRUPTED))); }`
+        //     state.asked().is_some()) { return self.write(index, ToolOutput::error(interrupted(INTERRUPTED))); }`
         let input = self.state(index).and_then(CallState::edited).cloned();
         self.set_state(index, CallState::Begun { input });
     }

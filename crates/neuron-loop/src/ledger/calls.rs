@@ -122,7 +122,7 @@ impl Batch {
 
     /// Returns `true` if at least one call waits for an approval.
     pub(crate) fn waits(&self) -> bool {
-        self.calls.iter().any(|state| state.pending().is_some() && !state.can_begin())
+        self.calls.iter().any(|state| state.asked().is_some() && !state.can_begin())
     }
 }
 
@@ -136,10 +136,10 @@ impl CallState {
         }
     }
 
-    /// Returns the pending call if the call needs an approval and has not begun.
-    pub(crate) fn pending(&self) -> Option<&PendingCall> {
+    /// Returns the pending call, with its decision if there is one, if the call needs an approval and has not begun.
+    pub(crate) fn asked(&self) -> Option<&PendingDecision> {
         match self {
-            Self::AwaitingApproval(asked) => Some(&asked.pending),
+            Self::AwaitingApproval(asked) => Some(asked),
             _ => None,
         }
     }
@@ -177,15 +177,13 @@ impl Ledger {
     fn asked(&self) -> impl Iterator<Item = (&PendingDecision, PendingCall)> {
         let run = &self.tally.run;
         let states = self.batch().map_or(&[][..], |batch| &batch.calls).iter().enumerate();
-        states.filter_map(move |(position, state)| match state {
-            CallState::AwaitingApproval(asked) => {
-                let pending = asked.pending.clone();
-                // FAULT a request for an approval does not name its turn: `run.turn` -> `0`
-                // FAULT a request for an approval does not name its position: `position)` -> `0)`
-                // FAULT a request for an approval does not name its run: `run.number` -> `0`
-                Some((&**asked, pending.at(&run.id, run.number, run.turn, position)))
-            }
-            _ => None,
+        states.filter_map(move |(position, state)| {
+            let asked = state.asked()?;
+            let pending = asked.pending.clone();
+            // FAULT a request for an approval does not name its turn: `run.turn` -> `0`
+            // FAULT a request for an approval does not name its position: `position)` -> `0)`
+            // FAULT a request for an approval does not name its run: `run.number` -> `0`
+            Some((asked, pending.at(&run.id, run.number, run.turn, position)))
         })
     }
 

@@ -61,7 +61,9 @@ pub(super) type Read<O> = fn(Option<Value>) -> Result<O, String>;
 pub struct Run<'a, O = (), C = &'a mut Conversation> {
     pub(super) agent: Agent,
     pub(super) model: Option<Box<dyn ProviderDyn + 'a>>,
-    pub(super) strategy: Option<Strategy<'a>>,
+    pub(super) strategy: Option<Box<dyn ContextStrategyDyn + 'a>>,
+    /// Estimated tokens of the agent's system prompt and tools, as counted by `strategy`.
+    pub(super) frame_size: OnceLock<usize>,
     pub(super) durability: Option<Durability<'a>>,
     pub(super) session: Option<SessionHandle<'a>>,
     pub(super) live: Live<'a>,
@@ -81,13 +83,6 @@ pub struct Lent {
     pub(super) handle: RunHandle,
     /// Passes the events of a detached run to their reader.
     pub(super) events: Option<DeltaSlot>,
-}
-
-/// A context strategy for one run.
-pub(super) struct Strategy<'a> {
-    pub(super) strategy: Box<dyn ContextStrategyDyn + 'a>,
-    /// Estimated tokens of the agent's system prompt and tools, as counted by this strategy.
-    pub(super) frame_size: OnceLock<usize>,
 }
 
 impl Agent {
@@ -135,6 +130,7 @@ impl<'a, C> Run<'a, (), C> {
             agent,
             model: None,
             strategy: None,
+            frame_size: OnceLock::new(),
             durability: None,
             session: None,
             live: Live { start: Some(start), ..Live::default() },
@@ -149,11 +145,12 @@ impl<'a, C> Run<'a, (), C> {
     ///
     /// If the model gives no matching value, the run ends with [`LoopError::InvalidOutput`].
     pub fn typed<T: DeserializeOwned + JsonSchema>(self) -> Run<'a, T, C> {
-        let Self { agent, model, strategy, durability, session, mut live, conversation, .. } = self;
+        let Self { agent, model, strategy, frame_size, durability, session, .. } = self;
+        let (mut live, conversation) = (self.live, self.conversation);
         live.typed =
             Some(OutputType { object: OutputSchema::of::<T>, plain: OutputSchema::plain::<T> });
         let read = read_output::<T>;
-        Run { agent, model, strategy, durability, session, live, read, conversation }
+        Run { agent, model, strategy, frame_size, durability, session, live, read, conversation }
     }
 }
 
@@ -180,8 +177,8 @@ impl<'a, O, C> Run<'a, O, C> {
     /// Sets the context strategy for this run. The strategy may contain references, for example to a durable engine
     /// that journals the strategy's model calls. Default: the agent's strategy.
     pub fn strategy(mut self, strategy: impl ContextStrategy + 'a) -> Self {
-        let strategy = Box::new(strategy);
-        self.strategy = Some(Strategy { strategy, frame_size: OnceLock::new() });
+        self.strategy = Some(Box::new(strategy));
+        self.frame_size = OnceLock::new();
         self
     }
 

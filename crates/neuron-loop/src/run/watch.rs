@@ -38,8 +38,7 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a
             parts.model = &**model;
         }
         if let Some(strategy) = &self.strategy {
-            parts.strategy = &*strategy.strategy;
-            parts.frame_size = Some(&strategy.frame_size);
+            (parts.strategy, parts.frame_size) = (&**strategy, Some(&self.frame_size));
         }
         let ledger = &mut self.conversation.ledger;
         let mut result = match pin!(drive(parts, ledger, &mut self.live, reader)).await? {

@@ -244,10 +244,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
 
     /// Returns the decision of hooks and policy on a tool call.
     async fn decide(&self, index: usize, call: ToolUseRef<'_>) -> Result<Verdict, LoopError> {
-        let asked = match self.calls.state(index) {
-            Some(CallState::AwaitingApproval(asked)) => Some(asked.clone()),
-            _ => None,
-        };
+        let asked = self.calls.state(index).and_then(CallState::asked);
         decide(self.turn, &self.tools, call, asked).await
     }
 }

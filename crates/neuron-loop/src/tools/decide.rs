@@ -38,7 +38,7 @@ pub(crate) async fn decide(
     turn: Turn<'_>,
     tools: &CallableTools<'_>,
     call: ToolUseRef<'_>,
-    asked: Option<Box<PendingDecision>>,
+    asked: Option<&PendingDecision>,
 ) -> Result<Verdict, LoopError> {
     let event = HookEvent::PreToolExecution { tool_name: call.name, input: call.input };
     if let Some(reason) = turn.in_call(call.id).dispatch(event).await? {
@@ -46,11 +46,11 @@ pub(crate) async fn decide(
         // FAULT a call that a hook skips fails: `ToolOutput::text` -> `ToolOutput::error`
         return Ok(Verdict::Answer(ToolOutput::text(reason).into()));
     }
-    Ok(match asked.map(|asked| *asked) {
+    Ok(match asked {
         Some(PendingDecision { pending, decision: Some(decision) })
             if !tools.excludes(call.name) =>
         {
-            after_decision(&turn, tools, call, pending, decision)
+            after_decision(&turn, tools, call, pending.clone(), decision.clone())
         }
         _ => verdict(&turn, tools, call),
     })
