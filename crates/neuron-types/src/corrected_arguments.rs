@@ -34,6 +34,10 @@ impl ToolDefinition {
     /// # Ok::<_, serde_json::Error>(())
     /// ```
     pub fn correct_arguments(&self, input: &mut Value) -> bool {
+        // The schema is not read for the usual arguments.
+        if !has_candidate(input, 0) {
+            return false;
+        }
         let (schema, left) = (&self.input_schema, &Cell::new(MAX_SCHEMAS));
         let schema = Schema { schema, root: schema, left };
         // A corrected value may decide which alternative is meant.
@@ -221,6 +225,23 @@ impl<'s> Schema<'s> {
     }
 }
 
+/// Returns `true` if a part of a value has a form that [`correct`] changes for some schema.
+fn has_candidate(value: &Value, depth: usize) -> bool {
+    match value {
+        _ if depth > MAX_DEPTH => false,
+        Value::String(text) => is_container(text) || long_integers::is_long(text),
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(|item| has_candidate(item, depth + 1)),
+        Value::Object(fields) => fields.values().any(|field| has_candidate(field, depth + 1)),
+        Value::Null | Value::Bool(_) => false,
+    }
+}
+
+/// Returns `true` if a text may hold an object or an array.
+fn is_container(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '['])
+}
+
 /// Corrects a value. Returns `true` if it changed the value.
 fn correct(value: &mut Value, schema: Schema<'_>, depth: usize) -> bool {
     if depth > MAX_DEPTH {
@@ -228,7 +249,7 @@ fn correct(value: &mut Value, schema: Schema<'_>, depth: usize) -> bool {
     }
     let mut is_changed = false;
     match value {
-        Value::String(text) if text.trim_start().starts_with(['{', '[']) => {
+        Value::String(text) if is_container(text) => {
             let types = schema.types(depth);
             // The text may be long, and several schemas may ask for it.
             let may_parse = !types.string && schema.may_parse(text.len());
@@ -257,9 +278,9 @@ fn correct(value: &mut Value, schema: Schema<'_>, depth: usize) -> bool {
                 return true;
             }
         }
-        Value::Number(number) => {
+        Value::Number(number) if number.is_f64() => {
             let types = schema.types(depth);
-            let exact = number.as_f64().filter(|it| number.is_f64() && it.abs() <= MAX_EXACT);
+            let exact = number.as_f64().filter(|it| it.abs() <= MAX_EXACT);
             if types.integer
                 && !types.number
                 && let Some(exact) = exact.filter(|it| it.fract() == 0.0)
