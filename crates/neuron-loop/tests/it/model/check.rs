@@ -20,7 +20,7 @@ use crate::model::executions;
 use crate::model::generator;
 use crate::model::pairs;
 use crate::model::parts::{self, Agent};
-use crate::model::reference::{self, Expected, Memory, written_by_loop};
+use crate::model::reference::{self, Expected, Memory, is_complaint, written_by_loop};
 use crate::model::shared_budget;
 use crate::model::world::{Journal, Plan, World};
 
@@ -800,6 +800,14 @@ impl Interrupted<'_> {
         if (is_unsure || guards) && may_compact {
             return Ok(None);
         }
+        // How often the run asked again before its end is only known from its messages.
+        if compacted > 0 && self.after.asked_again != self.before.asked_again {
+            return Ok(None);
+        }
+        let asked = |messages: &[Message]| messages.iter().filter(|it| is_complaint(it)).count();
+        let asked_again = asked(self.agent.messages()).saturating_sub(asked(&self.before.history));
+        let is_new = self.after.runs != self.before.runs;
+        let asked_again = asked_again + if is_new { 0 } else { self.before.asked_again };
         let run = self.before.waiting.as_ref().map_or(0, |waiting| waiting.turns);
         let mut said = self.after.said.clone();
         // A dropped step is repeated, and continues where the reference ended.
@@ -812,6 +820,7 @@ impl Interrupted<'_> {
             counters: world.counters(),
             passed: world.passed().min(self.agent.messages().len()),
             budget: self.expected.budgets.get(compacted).cloned().unwrap_or_default(),
+            asked_again,
             waiting: None,
             ..self.after.clone()
         };

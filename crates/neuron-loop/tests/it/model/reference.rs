@@ -46,6 +46,11 @@ pub(crate) struct Memory {
 /// The message after an empty answer.
 const EMPTY: &str = "Your last answer was empty. Answer, or go on with the task.";
 
+/// Returns `true` for the message after an empty answer.
+pub(crate) fn is_complaint(message: &Message) -> bool {
+    message.role == Role::User && message.text() == EMPTY
+}
+
 /// A run that waits for an approval.
 #[derive(Debug, Clone)]
 pub(crate) struct Waiting {
