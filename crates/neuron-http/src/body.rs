@@ -96,14 +96,14 @@ async fn next(content: &mut Content) -> Option<Result<Bytes, BoxError>> {
 
 /// The clock of a timer, which is the tokio runtime. `None` outside of a runtime.
 #[cfg(not(target_family = "wasm"))]
-type Clock = Option<tokio::runtime::Id>;
+pub(crate) type Clock = Option<tokio::runtime::Id>;
 
 /// The clock of a timer. There is only one on wasm32.
 #[cfg(target_family = "wasm")]
 type Clock = ();
 
 /// Returns the clock of the current thread.
-fn current_clock() -> Clock {
+pub(crate) fn current_clock() -> Clock {
     #[cfg(not(target_family = "wasm"))]
     tokio::runtime::Handle::try_current().ok().map(|runtime| runtime.id())
 }

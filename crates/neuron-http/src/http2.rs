@@ -3,7 +3,11 @@
 //! A server accepts a limited number of requests at the same time on a connection, often 100 or 128. Further requests
 //! would wait for the others, which may be streams of many minutes. A full connection is therefore followed by another
 //! one.
+//!
+//! The tasks of a connection run in the runtime of the request that opened it. Only requests in this runtime share the
+//! connection, because the tasks end with their runtime, and pause while nothing drives it.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -21,6 +25,7 @@ use neuron_types::{BoxError, ProviderError};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+use crate::body::{Clock, current_clock};
 use crate::chunks::Chunks;
 use crate::connect::{ConnectError, Connector, Io, KEEPALIVE};
 use crate::idle::{self, CLOSE_WINDOW};
@@ -48,11 +53,13 @@ pub(crate) struct Multiplexed {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    /// The connections of each runtime.
+    states: Mutex<HashMap<Clock, State>>,
     /// Set if the server chose HTTP/1.1 for a connection. All later requests then use HTTP/1.1.
     is_http1: AtomicBool,
 }
 
+/// The connections of a runtime.
 #[derive(Default)]
 struct State {
     connections: Vec<OpenConnection>,
@@ -154,13 +161,14 @@ impl Multiplexed {
                 return Ok(None);
             }
             let mut opening = {
-                let mut state = self.shared.lock();
+                let mut states = self.shared.lock();
+                states.retain(|_, state| state.remove_ended());
+                let state = states.entry(current_clock()).or_default();
                 if let Some(reserved) = state.reserve(avoided) {
                     return Ok(Some(reserved));
                 }
-                let opening = state.opening.take_if(|opening| opening.has_changed().is_ok());
-                let opening = opening.unwrap_or_else(|| self.start_opening(connector, uri));
-                state.opening.insert(opening).clone()
+                let opening = &mut state.opening;
+                opening.get_or_insert_with(|| self.start_opening(connector, uri)).clone()
             };
             // An error means that the task ended with its runtime. Then this request opens the connection.
             let Ok(result) = opening.wait_for(Option::is_some).await else {
@@ -182,7 +190,8 @@ impl Multiplexed {
         let (shared, connector, uri) = (Arc::clone(&self.shared), connector.clone(), uri.clone());
         tokio::spawn(async move {
             let opened = open(&connector, uri).await;
-            let mut state = shared.lock();
+            let mut states = shared.lock();
+            let state = states.entry(current_clock()).or_default();
             state.opening = None;
             let result = match opened {
                 Ok(Opened::Http2(connection)) => {
@@ -196,7 +205,7 @@ impl Multiplexed {
                 }
                 Err(error) => Err(error),
             };
-            drop(state);
+            drop(states);
             sender.send_replace(Some(result));
         });
         receiver
@@ -210,15 +219,21 @@ impl fmt::Debug for Multiplexed {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Clock, State>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Reserves a place on an open connection.
-    fn reserve(&mut self, avoided: Option<&Arc<Streams>>) -> Option<Reserved> {
+    /// Removes closed connections, and an opening that ended with its runtime. Returns `false` if nothing is left.
+    fn remove_ended(&mut self) -> bool {
         self.connections.retain(|connection| !connection.sender.is_closed());
+        self.opening.take_if(|opening| opening.has_changed().is_err());
+        self.opening.is_some() || !self.connections.is_empty()
+    }
+
+    /// Reserves a place on an open connection.
+    fn reserve(&self, avoided: Option<&Arc<Streams>>) -> Option<Reserved> {
         self.connections.iter().find_map(|OpenConnection { sender, streams }| {
             let open = streams.open.load(Ordering::Relaxed);
             let is_avoided = avoided.is_some_and(|avoided| Arc::ptr_eq(avoided, streams));

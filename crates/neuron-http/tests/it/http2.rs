@@ -5,6 +5,7 @@
 
 mod frames;
 mod nginx;
+mod runtimes;
 mod server;
 
 use std::process::Command;
