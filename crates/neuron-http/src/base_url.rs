@@ -81,6 +81,14 @@ impl BaseUrl {
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
+    /// Returns `true` if the host is `domain` or one of its subdomains, for example `eu.api.example.com` for
+    /// `example.com`.
+    #[must_use]
+    pub fn is_within(&self, domain: &str) -> bool {
+        let before = self.host().strip_suffix(domain);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    }
+
     /// Returns the port of the URL, or the default port of its scheme. Returns `None` if the URL is not an HTTP URL.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
@@ -341,6 +349,20 @@ mod tests {
         ] {
             let base = BaseUrl::new(url);
             assert_eq!((base.host(), base.port()), (host, port), "{url}");
+        }
+    }
+
+    #[test]
+    fn domain_contains_its_subdomains_alone() {
+        for (url, expected) in [
+            ("https://example.com/v1", true),
+            ("https://API.Example.com:8443", true),
+            ("https://badexample.com", false),
+            ("https://example.com.proxy.test", false),
+            ("http://localhost/example.com", false),
+            ("example.com", false),
+        ] {
+            assert_eq!(BaseUrl::new(url).is_within("example.com"), expected, "{url}");
         }
     }
 

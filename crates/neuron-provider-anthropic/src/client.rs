@@ -39,6 +39,9 @@ pub const DEFAULT_MAX_TOKENS: usize = 8192;
 
 const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
 
+/// Domain of Anthropic's servers.
+const DOMAIN: &str = "anthropic.com";
+
 /// Default of the `anthropic-version` header. This version accepts sampling parameters, and later versions reject them.
 const DEFAULT_API_VERSION: &str = "2023-06-01";
 
@@ -122,6 +125,9 @@ impl Anthropic {
 
     /// Sets the base URL, for example of a proxy or of a test server. The URL may end with a slash or with `/v1`.
     /// Default: `https://api.anthropic.com`.
+    ///
+    /// A server outside of `anthropic.com` decides itself about stop sequences of white space and the types of images.
+    /// The client rejects them only for Anthropic's server.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint = self.endpoint.with_base_url(url);
@@ -214,6 +220,7 @@ impl Anthropic {
             model: &self.model,
             max_tokens: self.max_tokens,
             cache: self.cache.as_ref(),
+            is_other_server: !self.endpoint.base_url().is_within(DOMAIN),
         };
         let renamed = NAMES.rename(request);
         let body = request::write_renamed(&renamed, settings, stream)?;
@@ -314,6 +321,26 @@ mod tests {
     use neuron_types::{CompletionRequest, ProviderDyn};
 
     use super::*;
+
+    /// Regression test. The limits of Anthropic's server were applied to gateways too.
+    #[test]
+    fn limits_of_the_server_depend_on_the_base_url() {
+        let write = |url: Option<&str>, sequence: &str| {
+            let client = Anthropic::new("k");
+            let client = if let Some(url) = url { client.base_url(url) } else { client };
+            let stop_sequences = vec![sequence.to_owned()];
+            let request = CompletionRequest { stop_sequences, ..Default::default() };
+            client.write(request.view(), false).is_ok()
+        };
+        for (url, accepts_blank) in [
+            (None, false),
+            (Some("https://api.anthropic.com/v1"), false),
+            (Some("http://localhost:4000"), true),
+        ] {
+            assert_eq!(write(url, "\n"), accepts_blank, "{url:?}");
+            assert!(!write(url, ""), "{url:?}");
+        }
+    }
 
     #[test]
     fn from_env_reads_the_base_url() {

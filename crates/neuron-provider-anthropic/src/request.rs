@@ -40,7 +40,7 @@ pub(crate) const SUMMARIZE: &str = "summarize";
 /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use>
 pub(crate) const NAMES: ToolNames = ToolNames::new(|name| ascii_name(name, 128), 128);
 
-/// What the API rejects: stop sequences of white space, and images of other types than JPEG, PNG, GIF and WebP. It has
+/// What Anthropic's server rejects: stop sequences of white space, and images of other types than JPEG, PNG, GIF and WebP. It has
 /// no maximum number of stop sequences.
 ///
 /// <https://platform.claude.com/docs/en/build-with-claude/vision>
@@ -54,6 +54,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) max_tokens: usize,
     /// Cache breakpoint at the end of the conversation, if the client sets one.
     pub(crate) cache: Option<&'a CacheControl>,
+    /// Set if the server is not Anthropic's. A gateway may accept more than [`LIMITS`].
+    pub(crate) is_other_server: bool,
 }
 
 /// Serialises a request. `stream` requests a streamed response.
@@ -76,7 +78,9 @@ pub(crate) fn write_renamed(
     settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
-    LIMITS.check(renamed.original())?;
+    let limits =
+        if settings.is_other_server { RequestLimits::new("Anthropic") } else { LIMITS };
+    limits.check(renamed.original())?;
     let request = renamed.request();
     if let Some(ResponseFormat::JsonObject) = request.response_format {
         return Err(ProviderError::InvalidRequest(

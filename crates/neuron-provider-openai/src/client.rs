@@ -174,8 +174,13 @@ impl OpenAi {
     ///
     /// The URL of a [compatible](Self::compatible) client must contain the version of the API, as described at
     /// [`Dialect::base_url`].
+    ///
+    /// A server outside of `openai.com` decides itself about the number of stop sequences and the types of images, as
+    /// described at [`Dialect::at`].
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
+        let url = url.into();
+        self.dialect = self.dialect.at(url.clone());
         self.endpoint = self.endpoint.with_base_url(url);
         self
     }
@@ -479,6 +484,36 @@ mod tests {
         let provider = from("key\n", "").unwrap();
         let key = provider.endpoint.secret().expose();
         assert_eq!(key, "key", "a file's last line break is no part of it");
+    }
+
+    /// Regression test. The limits of OpenAI's server were applied to gateways too.
+    #[test]
+    fn limits_of_the_server_depend_on_the_base_url() {
+        let client = || OpenAi::new("k");
+        let azure = || OpenAi::compatible(Dialect::azure("r"), "k");
+        let mut own = Dialect::new("http://localhost:4000/v1");
+        own.max_stop_sequences = 4;
+        for (client, accepts_many) in [
+            (client(), false),
+            (client().base_url("https://eu.api.openai.com"), false),
+            (client().base_url("http://localhost:4000/v1"), true),
+            (client().base_url("http://localhost:4000/v1").responses_api(), true),
+            (OpenAi::compatible(Dialect::openai().at("http://localhost:4000/v1"), "k"), true),
+            (azure(), false),
+            (azure().base_url("http://localhost:4000/v1"), false),
+            (OpenAi::compatible(Dialect::azure_deployment("r", "d", "v"), "k"), false),
+            (OpenAi::compatible(own, "k").base_url("http://localhost:5000/v1"), false),
+        ] {
+            let check = |sequences: &[&str]| {
+                let stop_sequences = sequences.iter().map(|&sequence| sequence.to_owned());
+                let stop_sequences = stop_sequences.collect();
+                let request = CompletionRequest { stop_sequences, ..Default::default() };
+                client.dialect.limits().check(request.view()).is_ok()
+            };
+            assert_eq!(check(&["a", "b", "c", "d", "e"]), accepts_many, "{client:?}");
+            assert!(check(&["a", "b", "c", "d"]) && !check(&[""]), "{client:?}");
+            assert!(!accepts_many || !client.dialect.only_common_images, "{client:?}");
+        }
     }
 
     #[test]

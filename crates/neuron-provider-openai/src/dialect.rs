@@ -278,9 +278,18 @@ impl Dialect {
     }
 
     /// Replaces the base URL, for example for another region, for an account or for a proxy.
+    ///
+    /// If the URL leads from OpenAI's server to another one, [`max_stop_sequences`](Self::max_stop_sequences) and
+    /// [`only_common_images`](Self::only_common_images) return to their defaults. The other server may accept more.
     #[must_use]
     pub fn at(mut self, base_url: impl Into<Cow<'static, str>>) -> Self {
-        self.base_url = base_url.into();
+        let base_url = base_url.into();
+        let is_openai = |url: &str| BaseUrl::new(url).is_within("openai.com");
+        if is_openai(&self.base_url) && !is_openai(&base_url) {
+            self.max_stop_sequences = usize::MAX;
+            self.only_common_images = false;
+        }
+        self.base_url = base_url;
         self
     }
 }

@@ -12,7 +12,8 @@ use serde_json::json;
 use super::*;
 use crate::betas::of as betas;
 
-const DEFAULTS: Settings<'_> = Settings { model: "default-model", max_tokens: 100, cache: None };
+const DEFAULTS: Settings<'_> =
+    Settings { model: "default-model", max_tokens: 100, cache: None, is_other_server: false };
 
 fn json_of(request: RequestRef<'_>) -> Value {
     serde_json::from_slice(&write(request, DEFAULTS, false).unwrap()).unwrap()

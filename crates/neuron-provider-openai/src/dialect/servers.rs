@@ -340,9 +340,9 @@ impl Dialect {
             documentation: "https://learn.microsoft.com/en-us/azure/ai-foundry/openai/api-version-lifecycle",
             key_variable: "AZURE_OPENAI_API_KEY",
             key_header: KeyHeader::Named("api-key"),
+            base_url: format!("https://{resource}.openai.azure.com/openai/v1").into(),
             ..Self::openai()
         }
-        .at(format!("https://{resource}.openai.azure.com/openai/v1"))
     }
 
     /// Returns the dialect of Azure with one URL for each deployment. `api_version` is a date, for example
