@@ -88,6 +88,8 @@ struct Streams {
     is_used: AtomicBool,
     /// Set after the first response.
     has_served: AtomicBool,
+    /// Start of the first request after the connection was idle, until a response arrives. `None` on a new connection.
+    resumed: Mutex<Option<Instant>>,
 }
 
 /// The place of a request on a connection, until it is dropped.
@@ -240,13 +242,13 @@ impl State {
             if is_avoided || open >= streams.limit.load(Ordering::Relaxed) {
                 return None;
             }
+            if open == 0 {
+                let has_served = streams.has_served.load(Ordering::Relaxed);
+                *streams.resumed() = has_served.then(Instant::now);
+            }
             streams.open.fetch_add(1, Ordering::Relaxed);
             streams.is_used.store(true, Ordering::Relaxed);
-            Some(Reserved {
-                sender: sender.clone(),
-                place: Place(Arc::clone(streams)),
-                was_idle: open == 0,
-            })
+            Some(Reserved { sender: sender.clone(), place: Place(Arc::clone(streams)) })
         })
     }
 }
@@ -255,8 +257,6 @@ impl State {
 struct Reserved {
     sender: SendRequest<Full<Bytes>>,
     place: Place,
-    /// Set if there was no other request on the connection.
-    was_idle: bool,
 }
 
 /// The failure of a request.
@@ -279,18 +279,17 @@ impl Reserved {
         mut self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Chunks>, (Failed, hyper::Error)> {
-        let start = Instant::now();
         let streams = &self.place.0;
         match self.sender.try_send_request(request).await {
             Ok(response) => {
                 streams.has_served.store(true, Ordering::Relaxed);
+                *streams.resumed() = None;
                 Ok(response.map(|body| Chunks::Shared { body, place: Some(self.place) }))
             }
             Err(error) => {
-                let was_closed = self.was_idle
-                    && streams.has_served.load(Ordering::Relaxed)
-                    && start.elapsed() < CLOSE_WINDOW
-                    && idle::is_close(error.error());
+                // All requests that started together on the idle connection fail together.
+                let was_idle = streams.resumed().is_some_and(|at| at.elapsed() < CLOSE_WINDOW);
+                let was_closed = was_idle && idle::is_close(error.error());
                 let repeat = match Repeat::of(&error) {
                     Repeat::No if was_closed => Repeat::Http2,
                     repeat => repeat,
@@ -396,6 +395,10 @@ async fn drive(mut connection: Driver, streams: Arc<Streams>) {
 }
 
 impl Streams {
+    fn resumed(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.resumed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn set_limit(&self, limit: usize) {
         let most = usize::try_from(MAX_STREAMS).unwrap_or(usize::MAX);
         self.limit.store(limit.min(most), Ordering::Relaxed);

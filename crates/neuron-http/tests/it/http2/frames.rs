@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join_all, select};
 use h2::server::{self, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{Request, Response};
@@ -200,6 +200,29 @@ async fn unprocessed_request_is_sent_once_more() {
         let (result, seen) = server.calls(calls, scripts).await;
         assert_eq!(result.expect("an answer"), b"{}", "{scripts:?}");
         assert_eq!(seen, requests, "{scripts:?}");
+    }
+}
+
+/// Regression test. Only the first of these requests was sent again, and the others failed.
+#[tokio::test]
+async fn burst_on_closed_idle_connection_is_sent_once_more() {
+    if !trusts("http2::frames::burst_on_closed_idle_connection_is_sent_once_more", &[]) {
+        return;
+    }
+    let server = Server::bind().await;
+    let endpoint = server.endpoint();
+    let work = async {
+        call(&endpoint).await.expect("an answer");
+        join_all((0..10).map(|_| call(&endpoint))).await
+    };
+    let scripts = [&[Step::Answer, Step::Close][..]];
+    match select(Box::pin(work), Box::pin(server.serve(&scripts))).await {
+        Either::Left((results, _)) => {
+            for result in results {
+                assert_eq!(result.expect("an answer"), b"{}");
+            }
+        }
+        Either::Right(((), _)) => unreachable!("the server does not end"),
     }
 }
 
