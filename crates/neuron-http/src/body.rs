@@ -43,7 +43,7 @@ pub(crate) async fn read_body(
 async fn read_all(content: &mut Content, uri: &Uri, most: usize) -> Result<Vec<u8>, ProviderError> {
     let mut body = Vec::new();
     while let Some(chunk) = next(content).await {
-        let chunk = chunk.map_err(|error| transport::network_error(uri, &*error))?;
+        let chunk = chunk.map_err(|error| transport::broken_body(uri, &*error))?;
         if body.len() + chunk.len() > most {
             return Err(ProviderError::Other("the response is too large".into()));
         }

@@ -12,7 +12,7 @@ use crate::wrong_url::connection_hint;
 
 type Cause = dyn Error + 'static;
 
-/// Converts the error of a request's first attempt. The result is marked as [`Unsent`] if no connection was opened,
+/// Converts the error of a request's first attempt, before the head of the response. The result is marked as [`Unsent`] if no connection was opened,
 /// because the server then cannot have received the request.
 pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {
     #[cfg(not(target_family = "wasm"))]
@@ -41,7 +41,7 @@ const MAX_HEADERS: usize = 100;
 pub(crate) const MAX_HEAD_BYTES: u32 = 8192 + 4096 * 100;
 
 /// Returns the error of a response whose headers exceed a limit, which a retry would not change. Returns `None` for
-/// other errors.
+/// other errors. Pass no error of a body, because `h2` reports an invalid body in the same way.
 #[cfg(not(target_family = "wasm"))]
 fn large_head(uri: &Uri, error: &Cause) -> Option<ProviderError> {
     let is_large = |cause: &Cause| {
@@ -61,6 +61,11 @@ fn large_head(uri: &Uri, error: &Cause) -> Option<ProviderError> {
         );
         ProviderError::Other(text.into())
     })
+}
+
+/// Converts the transfer error of a body that is read completely.
+pub(crate) fn broken_body(uri: &Uri, error: &Cause) -> ProviderError {
+    ProviderError::Network(describe(uri, error))
 }
 
 /// Converts the transfer error of a stream. The result is not retryable, because the caller may already have used the

@@ -9,6 +9,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::{Either, join_all, select};
 use h2::server::{self, Connection, SendResponse};
 use h2::{Reason, RecvStream};
+use http::header::CONTENT_LENGTH;
 use http::{Request, Response};
 use neuron_http::{Endpoint, Rejection};
 use neuron_types::ProviderError;
@@ -26,6 +27,8 @@ enum Step {
     Answer,
     /// Resets the stream before the head of a response.
     Reset(Reason),
+    /// Sends a body that is longer than its header says.
+    WrongLength,
     /// Resets the stream within the body.
     ResetBody(Reason),
     /// Closes the TCP connection before the head of a response.
@@ -120,7 +123,13 @@ impl Server {
                     let _ = select(Box::pin(wait), Box::pin(self.request(&mut connection))).await;
                     return;
                 }
-                _ => response.send_response(Response::new(()), false).expect("an open stream"),
+                _ => {
+                    let mut head = Response::new(());
+                    if let Step::WrongLength = step {
+                        head.headers_mut().insert(CONTENT_LENGTH, 1.into());
+                    }
+                    response.send_response(head, false).expect("an open stream")
+                }
             };
             let (first, last) = (Bytes::from_static(b"{"), Bytes::from_static(b"}"));
             body.send_data(first, false).expect("an open stream");
@@ -244,6 +253,8 @@ async fn processed_request_is_not_sent_again() {
         (&[&[refused], &[refused]], 1, 2),
         // The head of the response has arrived.
         (&[&[Answer, CloseBody]], 2, 2),
+        // Regression case. The error reported too many headers.
+        (&[&[WrongLength]], 1, 1),
         (&[&[ResetBody(Reason::INTERNAL_ERROR)]], 1, 1),
         (&[&[ResetBody(Reason::CANCEL)]], 1, 1),
         (&[&[ResetBody(Reason::NO_ERROR)]], 1, 1),
