@@ -31,6 +31,9 @@ impl Encoding {
     /// Returns a text for the user if the encoding is not supported. On wasm32 this never happens, because the browser
     /// has decoded the body, and the header may remain.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, String> {
+        if cfg!(target_family = "wasm") {
+            return Ok(Self::Identity);
+        }
         let mut found = Self::Identity;
         for value in headers.get_all(CONTENT_ENCODING) {
             for name in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
@@ -38,7 +41,6 @@ impl Encoding {
                 match encoding {
                     Some(Self::Identity) => {}
                     Some(encoding) if found == Self::Identity => found = encoding,
-                    None | Some(_) if cfg!(target_family = "wasm") => {}
                     None => return Err(unsupported(&format!("`{}`", excerpt(name)))),
                     Some(_) => return Err(unsupported("in more than one layer")),
                 }
@@ -49,14 +51,16 @@ impl Encoding {
 
     /// Returns the encoding with this name. Returns `None` if the encoding is not supported.
     fn named(name: &[u8]) -> Option<Self> {
+        // https://www.iana.org/assignments/http-parameters/http-parameters.xhtml#content-coding
+        const UNSUPPORTED: [&str; 6] = ["br", "zstd", "compress", "x-compress", "dcb", "dcz"];
         let is = |other: &&str| name.eq_ignore_ascii_case(other.as_bytes());
-        // Some servers name the character encoding here.
-        if ["", "identity", "none", "utf-8"].iter().any(is) {
-            Some(Self::Identity)
-        } else if ["gzip", "x-gzip"].iter().any(is) {
+        if ["gzip", "x-gzip"].iter().any(is) {
             Some(Self::Gzip)
+        } else if is(&"deflate") {
+            Some(Self::Deflate)
         } else {
-            is(&"deflate").then_some(Self::Deflate)
+            // Some servers name the character encoding or the media type here, and the body is plain.
+            (!UNSUPPORTED.iter().any(is)).then_some(Self::Identity)
         }
     }
 

@@ -83,6 +83,12 @@ fn bodies() -> Vec<(&'static str, Vec<u8>)> {
         ("gzip", TEXT.to_vec()),
         ("deflate", TEXT.to_vec()),
         ("utf-8", TEXT.to_vec()),
+        // Regression cases. These bodies were an error.
+        ("UTF8", TEXT.to_vec()),
+        ("charset=utf-8", TEXT.to_vec()),
+        ("binary", TEXT.to_vec()),
+        ("application/json, gzip", gzip(TEXT)),
+        ("application/json", gzip(TEXT)),
         ("", TEXT.to_vec()),
     ]
 }
