@@ -150,14 +150,17 @@ fn broken_by_choice(request: RequestRef<'_>) -> Option<String> {
 
 /// Returns `true` if the fields in `extra` may offer tools, or choose one. They have the vendor's own format.
 fn may_add_tools(extra: Option<&Value>) -> bool {
-    // `cachedContent` of Gemini and `prompt` of OpenAI refer to tools on the server.
-    const FIELDS: [&str; 7] = [
+    // `cachedContent` of Gemini and `prompt` of OpenAI refer to tools on the server. Gemini accepts its fields in snake
+    // case too.
+    const FIELDS: [&str; 9] = [
         "tools",
         "toolConfig",
+        "tool_config",
         "tool_choice",
         "mcp_servers",
         "functions",
         "cachedContent",
+        "cached_content",
         "prompt",
     ];
     let mut fields = FIELDS.iter().filter_map(|field| extra?.get(field));
@@ -226,6 +229,9 @@ mod tests {
             for extra in [
                 json!({"tools": [{"type": "web_search"}]}),
                 json!({"cachedContent": "cachedContents/a"}),
+                // Regression cases. Gemini's fields were known in camel case alone.
+                json!({"cached_content": "cachedContents/a"}),
+                json!({"tool_config": {"functionCallingConfig": {"mode": "ANY"}}}),
                 json!({"tool_choice": "auto"}),
             ] {
                 let extra = Some(extra);

@@ -92,8 +92,11 @@ pub(crate) fn write_renamed(
     let config = GenerationConfig::new(request, model, thinking(request, model)?);
     // The API rejects tools and a system instruction beside a cache, which contains them already. System messages are a
     // part of the conversation, so they are sent as contents then.
-    let cache = request.extra.and_then(|extra| extra.get("cachedContent"));
-    let is_cached = cache.is_some_and(|cache| !cache.is_null());
+    let cache = |field| request.extra.and_then(|extra| extra.get(field));
+    let is_cached = [cache("cachedContent"), cache("cached_content")]
+        .into_iter()
+        .flatten()
+        .any(|cache| !cache.is_null());
     let (leading, messages) = match is_cached {
         true => (&[][..], request.messages),
         false => request.split_leading_system(),

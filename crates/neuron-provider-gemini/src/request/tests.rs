@@ -211,15 +211,18 @@ fn system_instruction_contains_prompt_and_leading_system_messages() {
 
 #[test]
 fn fields_of_a_cache_are_not_sent_beside_it() {
-    let extra = json!({"cachedContent": "cachedContents/1"});
-    let request = CompletionRequest {
-        system: Some("s".into()),
-        tools: vec![look()],
-        tool_choice: Some(ToolChoice::Auto),
-        extra: Some(extra.clone()),
-        ..ask()
-    };
-    check(request, extra);
+    // Regression case. The name in snake case, which the API accepts too, was not known.
+    for name in ["cachedContent", "cached_content"] {
+        let extra = json!({name: "cachedContents/1"});
+        let request = CompletionRequest {
+            system: Some("s".into()),
+            tools: vec![look()],
+            tool_choice: Some(ToolChoice::Auto),
+            extra: Some(extra.clone()),
+            ..ask()
+        };
+        check(request, extra);
+    }
 }
 
 /// The cache contains the system prompt and the tools of the request, but not its messages.
