@@ -313,10 +313,11 @@ impl Repeat {
             return Self::No;
         };
         match error.reason() {
+            // The code may be that of RST_STREAM or GOAWAY.
+            Some(h2::Reason::HTTP_1_1_REQUIRED) => Self::Http1,
             // `h2` reports GOAWAY only for streams that the frame excludes.
             _ if error.is_go_away() => Self::Http2,
             Some(h2::Reason::REFUSED_STREAM) => Self::Http2,
-            Some(h2::Reason::HTTP_1_1_REQUIRED) => Self::Http1,
             _ => Self::No,
         }
     }

@@ -5,6 +5,7 @@
 
 mod frames;
 mod nginx;
+mod raw;
 mod runtimes;
 mod server;
 
