@@ -42,6 +42,10 @@ const MAX_STREAMS: u32 = 128;
 /// responses fit, so the server does not wait for the client.
 const STREAM_WINDOW: u32 = 512 * 1024;
 
+/// Maximum wait for the answer to a ping. A server that is busy answers late, and its streams must not be lost then. On
+/// Linux, the kernel detects a dead peer earlier.
+const PING_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// Interval at which the settings of a new connection are awaited. hyper does not report their arrival.
 const SETTINGS_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -346,7 +350,7 @@ async fn open(connector: &Connector, uri: Uri) -> Result<Opened, ConnectError> {
             .max_header_list_size(MAX_HEAD_BYTES)
             // Detects a dead peer during a long wait for a response.
             .keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(KEEPALIVE)
+            .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(false)
             // The limit is 0 until the settings of the server arrive.
             .initial_max_send_streams(0)

@@ -37,6 +37,8 @@ enum Step {
     CloseBody,
     /// Sends GOAWAY within the body, and then the end of the body.
     GoAway,
+    /// Reads and writes nothing for 40 seconds, and then sends a response.
+    Block,
     /// Waits, and then closes the TCP connection.
     CloseLate,
 }
@@ -115,6 +117,12 @@ impl Server {
                 Step::Reset(reason) => {
                     response.send_reset(reason);
                     continue;
+                }
+                Step::Block => {
+                    tokio::time::pause();
+                    tokio::time::sleep(Duration::from_secs(40)).await;
+                    tokio::time::resume();
+                    response.send_response(Response::new(()), false).expect("an open stream")
                 }
                 Step::Close => return,
                 Step::CloseLate => {
@@ -265,6 +273,17 @@ async fn processed_request_is_not_sent_again() {
         assert_eq!((error.kind(), seen), ("Network", requests), "{scripts:?}: {error}");
         assert!(error.was_sent());
     }
+}
+
+/// Regression test. A ping that was not answered within 15 seconds closed the connection.
+#[tokio::test]
+async fn server_that_blocks_keeps_its_streams() {
+    if !trusts("http2::frames::server_that_blocks_keeps_its_streams", &[]) {
+        return;
+    }
+    let server = Server::bind().await;
+    let (result, seen) = server.calls(1, &[&[Step::Block]]).await;
+    assert_eq!((result.expect("an answer"), seen), (b"{}".to_vec(), 1));
 }
 
 #[tokio::test]
