@@ -38,7 +38,7 @@ pub(crate) struct Connector {
 
 impl Connector {
     /// Creates a connector to the server of `uri`. `timeout` is the maximum time for opening a connection, including
-    /// the TLS handshake.
+    /// the TLS handshake and the settings of HTTP/2.
     ///
     /// # Errors
     ///

@@ -334,8 +334,9 @@ enum Opened {
     Http1(Io),
 }
 
-/// Opens a connection and waits for the settings of the server.
+/// Opens a connection and waits for the settings of the server, within the timeout of `connector`.
 async fn open(connector: &Connector, uri: Uri) -> Result<Opened, ConnectError> {
+    let start = Instant::now();
     let io = connector.open(uri).await?;
     if !io.is_http2() {
         return Ok(Opened::Http1(io));
@@ -372,7 +373,7 @@ async fn open(connector: &Connector, uri: Uri) -> Result<Opened, ConnectError> {
             }
         }
     };
-    match timeout(connector.timeout(), handshake).await {
+    match timeout(connector.timeout().saturating_sub(start.elapsed()), handshake).await {
         Ok(opened) => opened.map_err(ConnectError::new),
         Err(_) => Err(ConnectError::new("the server sends no HTTP/2 settings")),
     }

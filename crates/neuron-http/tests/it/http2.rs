@@ -22,6 +22,7 @@ use server::{Protocols, Server, hold};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Barrier, mpsc};
+use tokio::time::Instant;
 
 /// Variable that is set in a child process.
 const CHILD: &str = "NEURON_HTTP_TEST_CHILD";
@@ -275,6 +276,32 @@ async fn failed_connection_fails_all_requests_that_wait_for_it() {
         assert_eq!((error.kind(), error.was_sent()), ("Network", false), "{error}");
         assert!(error.to_string().contains(&format!("{url}: cannot connect: ")), "{error}");
     }
+}
+
+/// Regression test. The timeout applied to the handshake of TLS, and once more to that of HTTP/2.
+#[tokio::test]
+async fn connect_timeout_includes_the_settings() {
+    if !trusts("http2::connect_timeout_includes_the_settings", &[]) {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("https://{}", listener.local_addr().expect("an address"));
+    let endpoint = endpoint(&url).with_connect_timeout(Duration::from_secs(10));
+    let serve = async {
+        let (stream, _) = listener.accept().await.expect("a connection");
+        tokio::time::pause();
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        let _stream = server::acceptor(Protocols::Both).accept(stream).await.expect("TLS");
+        std::future::pending::<()>().await;
+    };
+    let start = Instant::now();
+    let error = tokio::select! {
+        result = call(&endpoint) => result.expect_err("no settings"),
+        () = serve => unreachable!("the server does not end"),
+    };
+    let elapsed = start.elapsed();
+    assert_eq!((error.kind(), error.was_sent()), ("Network", false), "{error}");
+    assert!(elapsed < Duration::from_secs(12), "{elapsed:?}");
 }
 
 #[tokio::test]
