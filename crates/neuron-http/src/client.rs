@@ -175,7 +175,7 @@ fn post(uri: &Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
 /// Sends a request, over HTTP/2 if the server offers it. If the server closed the idle connection of the request, sends
 /// the request again on a new connection.
 ///
-/// The error of the second attempt is never [`Unsent`](neuron_types::Unsent), because the first attempt may have
+/// The error of this second attempt is never [`Unsent`](neuron_types::Unsent), because the first attempt may have
 /// reached the server.
 async fn send(
     clients: &Clients,

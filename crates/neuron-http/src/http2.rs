@@ -117,7 +117,8 @@ impl Multiplexed {
     ///
     /// # Errors
     ///
-    /// The errors of [`transport::network_error`], and of [`transport::second_attempt_error`] for the second attempt.
+    /// The errors of [`transport::network_error`]. The error of a second attempt is that of
+    /// [`transport::second_attempt_error`] if the server closed an idle connection.
     ///
     /// # Cancel safety
     ///
@@ -136,20 +137,21 @@ impl Multiplexed {
             Ok(response) => return Ok(Some(response)),
             Err(failed) => failed,
         };
-        match failed.repeat {
+        let second_error = match failed.repeat {
             Repeat::No => return Err(transport::network_error(uri, &error)),
             Repeat::Http1 => {
                 self.shared.is_http1.store(true, Ordering::Relaxed);
                 return Ok(None);
             }
-            Repeat::Http2 => {}
-        }
+            Repeat::Unprocessed => transport::network_error,
+            Repeat::Closed => transport::second_attempt_error,
+        };
         let second = self.connection(connector, uri, Some(&failed.streams)).await;
-        match second.map_err(|error| transport::second_attempt_error(uri, &error))? {
-            None => Err(transport::second_attempt_error(uri, &error)),
+        match second.map_err(|error| second_error(uri, &error))? {
+            None => Err(second_error(uri, &error)),
             Some(second) => match second.send(request()).await {
                 Ok(response) => Ok(Some(response)),
-                Err((_, error)) => Err(transport::second_attempt_error(uri, &error)),
+                Err((_, error)) => Err(second_error(uri, &error)),
             },
         }
     }
@@ -273,7 +275,10 @@ struct Failed {
 enum Repeat {
     /// The server may have processed the request.
     No,
-    Http2,
+    /// The server has not processed the request.
+    Unprocessed,
+    /// The server closed an idle connection. It has probably not read the request.
+    Closed,
     /// The server requires HTTP/1.1, for example for an authentication of the connection.
     Http1,
 }
@@ -295,7 +300,7 @@ impl Reserved {
                 let was_idle = streams.resumed().is_some_and(|at| at.elapsed() < CLOSE_WINDOW);
                 let was_closed = was_idle && idle::is_close(error.error());
                 let repeat = match Repeat::of(&error) {
-                    Repeat::No if was_closed => Repeat::Http2,
+                    Repeat::No if was_closed => Repeat::Closed,
                     repeat => repeat,
                 };
                 let failed = Failed { streams: Arc::clone(streams), repeat };
@@ -310,7 +315,7 @@ impl Repeat {
     fn of(error: &TrySendError<Request<Full<Bytes>>>) -> Self {
         // The request was not written, because the connection was closing.
         if error.message().is_some() {
-            return Self::Http2;
+            return Self::Unprocessed;
         }
         let error = causes(error.error()).find_map(|cause| cause.downcast_ref::<h2::Error>());
         let Some(error) = error.filter(|error| error.is_remote()) else {
@@ -320,8 +325,8 @@ impl Repeat {
             // The code may be that of RST_STREAM or GOAWAY.
             Some(h2::Reason::HTTP_1_1_REQUIRED) => Self::Http1,
             // `h2` reports GOAWAY only for streams that the frame excludes.
-            _ if error.is_go_away() => Self::Http2,
-            Some(h2::Reason::REFUSED_STREAM) => Self::Http2,
+            _ if error.is_go_away() => Self::Unprocessed,
+            Some(h2::Reason::REFUSED_STREAM) => Self::Unprocessed,
             _ => Self::No,
         }
     }

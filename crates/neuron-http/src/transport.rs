@@ -24,7 +24,7 @@ pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {
     ProviderError::Network(if is_unsent { Box::new(Unsent(described)) } else { described })
 }
 
-/// Converts the error of a request's second attempt. The result is never marked as [`Unsent`], because the server may
+/// Converts the error of the second attempt of a request on a closed idle connection. The result is never marked as [`Unsent`], because the server may
 /// have received the first attempt.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) fn second_attempt_error(uri: &Uri, error: &Cause) -> ProviderError {

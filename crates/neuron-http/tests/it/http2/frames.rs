@@ -286,6 +286,41 @@ async fn server_that_blocks_keeps_its_streams() {
     assert_eq!((result.expect("an answer"), seen), (b"{}".to_vec(), 1));
 }
 
+/// The second attempt cannot connect. Regression test: the error of a request that the server had refused said that the
+/// server may have received it.
+#[tokio::test]
+async fn refused_request_without_a_second_connection_is_unsent() {
+    if !trusts("http2::frames::refused_request_without_a_second_connection_is_unsent", &[]) {
+        return;
+    }
+    for is_refused in [true, false] {
+        let server = Server::bind().await;
+        let endpoint = server.endpoint();
+        let serve = async move {
+            let mut connection = server.accept().await;
+            drop(server.listener);
+            let (_, mut response) = connection.accept().await.expect("a request").expect("HTTP/2");
+            let body = response.send_response(Response::new(()), false);
+            body.expect("an open stream").send_data("{}".into(), true).expect("an open stream");
+            let (_, mut response) = connection.accept().await.expect("a request").expect("HTTP/2");
+            if is_refused {
+                response.send_reset(Reason::REFUSED_STREAM);
+                assert!(connection.accept().await.is_none());
+            }
+            drop(connection);
+            std::future::pending::<()>().await;
+        };
+        let work = async {
+            call(&endpoint).await.expect("an answer");
+            call(&endpoint).await.expect_err("no second connection")
+        };
+        let Either::Left((error, _)) = select(Box::pin(work), Box::pin(serve)).await else {
+            unreachable!("the server does not end");
+        };
+        assert_eq!((error.kind(), error.was_sent()), ("Network", !is_refused), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn stream_that_is_reset_or_cut_is_a_stream_error() {
     if !trusts("http2::frames::stream_that_is_reset_or_cut_is_a_stream_error", &[]) {
