@@ -10,8 +10,9 @@
 use neuron_types::ProviderError;
 use serde_json::{Map, Value};
 
-/// Maximum number of names and indexes in a path. The parser of JSON has the same limit.
-const MAX_DEPTH: usize = 128;
+/// Maximum number of names and indexes in a path. The parser of JSON accepts 128 levels, and the arguments are stored
+/// within other JSON.
+const MAX_DEPTH: usize = 64;
 
 /// Maximum index in a path, and maximum number of list items of a call that are only there because an index skipped
 /// them. Without a limit, a short path could allocate a huge list.
@@ -279,7 +280,7 @@ mod tests {
             "$['\\x']",
             "$.text.b",
             "$.text[0]",
-            &deep(129),
+            &deep(65),
         ] {
             let fragments = json!([
                 {"jsonPath": "$.text", "stringValue": "x"},
@@ -291,7 +292,7 @@ mod tests {
                 "{error}"
             );
         }
-        args(json!([{"jsonPath": deep(128), "boolValue": true}])).unwrap();
+        args(json!([{"jsonPath": deep(64), "boolValue": true}])).unwrap();
         args(json!([{"jsonPath": "$.a[10000]", "boolValue": true}])).unwrap();
     }
 
