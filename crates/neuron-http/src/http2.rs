@@ -31,7 +31,7 @@ use crate::connect::{ConnectError, Connector, Io, KEEPALIVE};
 use crate::idle::{self, CLOSE_WINDOW};
 use crate::transport::{self, MAX_HEAD_BYTES, causes};
 
-/// Time after which an unused connection is closed. An unused connection may stay open for twice this time.
+/// Time after which an unused connection is closed.
 pub(crate) const MAX_IDLE: Duration = Duration::from_secs(90);
 
 /// Maximum number of requests at the same time on a connection, even if the server accepts more. With it, the streams
@@ -48,6 +48,10 @@ const PING_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Interval at which the settings of a new connection are awaited. hyper does not report their arrival.
 const SETTINGS_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Interval at which the limit of requests and the use of a connection are checked. hyper does not report that a server
+/// has changed the limit.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The HTTP/2 connections of a client to one server.
 #[derive(Default)]
@@ -88,7 +92,7 @@ struct Streams {
     open: AtomicUsize,
     /// The number of requests that the server accepts at the same time.
     limit: AtomicUsize,
-    /// Set by each request, and reset at each check for an unused connection.
+    /// Set by each request, and reset at each [check](CHECK_INTERVAL).
     is_used: AtomicBool,
     /// Set after the first response.
     has_served: AtomicBool,
@@ -389,18 +393,19 @@ type Driver = Connection<Io, Full<Bytes>, TokioExecutor>;
 
 /// Drives a connection until it ends or is unused for [`MAX_IDLE`].
 async fn drive(mut connection: Driver, streams: Arc<Streams>) {
-    loop {
+    let mut last_use = Instant::now();
+    while last_use.elapsed() < MAX_IDLE {
         let driven = poll_fn(|cx| {
             let ended = Pin::new(&mut connection).poll(cx);
             streams.set_limit(connection.current_max_send_streams());
             ended
         });
-        if timeout(MAX_IDLE, driven).await.is_ok() {
+        if timeout(CHECK_INTERVAL, driven).await.is_ok() {
             return;
         }
         let was_used = streams.is_used.swap(false, Ordering::Relaxed);
-        if !was_used && streams.open.load(Ordering::Relaxed) == 0 {
-            return;
+        if was_used || streams.open.load(Ordering::Relaxed) > 0 {
+            last_use = Instant::now();
         }
     }
 }

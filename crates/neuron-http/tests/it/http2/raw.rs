@@ -1,9 +1,12 @@
 //! Tests with single frames, which the server of `h2` does not send.
 
+use std::time::Duration;
+
 use futures_util::future::{Either, select};
-use neuron_http::Endpoint;
+use neuron_http::{Endpoint, Rejection};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -11,11 +14,14 @@ use super::server::{Protocols, acceptor};
 use super::{call, endpoint, trusts};
 
 // The types of frames, from https://www.rfc-editor.org/rfc/rfc9113#section-6.
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
 
 const ACK: u8 = 1;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
 
 struct Server {
     listener: TcpListener,
@@ -62,6 +68,13 @@ impl Connection {
         self.write(SETTINGS, 0, 0, &[&[0, 3][..], &limit.to_be_bytes()].concat()).await;
     }
 
+    /// Sends the head of a response and the first byte of its body. Its status is 200, which is the entry 8 of the
+    /// static table of HPACK.
+    async fn begin_response(&mut self, stream: u32) {
+        self.write(HEADERS, END_HEADERS, stream, &[0x88]).await;
+        self.write(DATA, 0, stream, b"{").await;
+    }
+
     /// Returns the stream of the next request.
     async fn request(&mut self) -> u32 {
         loop {
@@ -104,6 +117,40 @@ async fn server_that_requires_http1_for_the_connection_gets_http1() {
         std::future::pending::<()>().await;
     };
     match select(Box::pin(call(&endpoint)), Box::pin(serve)).await {
+        Either::Left((result, _)) => assert_eq!(result.expect("an answer"), b"{}"),
+        Either::Right(((), _)) => unreachable!("the server does not end"),
+    }
+}
+
+/// Regression test. The second request waited for the end of the first stream.
+#[tokio::test]
+async fn limit_that_a_server_lowers_later_is_obeyed() {
+    if !trusts("http2::raw::limit_that_a_server_lowers_later_is_obeyed", &[]) {
+        return;
+    }
+    let server = Server::bind().await;
+    let endpoint = server.endpoint();
+    let serve = async {
+        let mut first = server.accept_http2().await;
+        let stream = first.request().await;
+        first.begin_response(stream).await;
+        first.limit_streams(1).await;
+        let mut second = server.accept_http2().await;
+        let stream = second.request().await;
+        second.begin_response(stream).await;
+        second.write(DATA, END_STREAM, stream, b"}").await;
+        std::future::pending::<()>().await;
+    };
+    let work = async {
+        let post = endpoint.post("v1", Default::default(), b"{}".to_vec(), Rejection::error);
+        let _first = post.await.expect("a response");
+        // The clock is stopped, so the wait takes no time.
+        tokio::time::pause();
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        tokio::time::resume();
+        timeout(Duration::from_secs(20), call(&endpoint)).await.expect("another connection")
+    };
+    match select(Box::pin(work), Box::pin(serve)).await {
         Either::Left((result, _)) => assert_eq!(result.expect("an answer"), b"{}"),
         Either::Right(((), _)) => unreachable!("the server does not end"),
     }
