@@ -78,8 +78,7 @@ pub(crate) fn write_renamed(
     settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
-    let limits =
-        if settings.is_other_server { RequestLimits::new("Anthropic") } else { LIMITS };
+    let limits = if settings.is_other_server { RequestLimits::new("Anthropic") } else { LIMITS };
     limits.check(renamed.original())?;
     let request = renamed.request();
     if let Some(ResponseFormat::JsonObject) = request.response_format {
