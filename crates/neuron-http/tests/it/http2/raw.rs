@@ -6,6 +6,7 @@ use futures_util::future::{Either, select};
 use neuron_http::{Endpoint, Rejection};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -63,9 +64,10 @@ impl Connection {
         self.0.flush().await.expect("a client");
     }
 
-    /// Sends the setting `SETTINGS_MAX_CONCURRENT_STREAMS`.
+    /// Sends the setting `SETTINGS_MAX_CONCURRENT_STREAMS`, and waits until the client has applied it.
     async fn limit_streams(&mut self, limit: u32) {
         self.write(SETTINGS, 0, 0, &[&[0, 3][..], &limit.to_be_bytes()].concat()).await;
+        self.read_until(|kind, flags| kind == SETTINGS && flags & ACK != 0).await;
     }
 
     /// Sends the head of a response and the first byte of its body. Its status is 200, which is the entry 8 of the
@@ -77,6 +79,11 @@ impl Connection {
 
     /// Returns the stream of the next request.
     async fn request(&mut self) -> u32 {
+        self.read_until(|kind, _| kind == HEADERS).await
+    }
+
+    /// Reads up to the frame whose type and flags `is_last` accepts, and returns its stream.
+    async fn read_until(&mut self, is_last: impl Fn(u8, u8) -> bool) -> u32 {
         loop {
             let mut head = [0; 9];
             self.0.read_exact(&mut head).await.expect("a frame");
@@ -84,10 +91,11 @@ impl Connection {
             let length = u32::from_be_bytes([0, a, b, c]);
             let mut payload = vec![0; length.try_into().expect("a short frame")];
             self.0.read_exact(&mut payload).await.expect("a frame");
-            match kind {
-                HEADERS => return u32::from_be_bytes(stream),
-                SETTINGS if flags & ACK == 0 => self.write(SETTINGS, ACK, 0, &[]).await,
-                _ => {}
+            if is_last(kind, flags) {
+                return u32::from_be_bytes(stream);
+            }
+            if kind == SETTINGS && flags & ACK == 0 {
+                self.write(SETTINGS, ACK, 0, &[]).await;
             }
         }
     }
@@ -130,11 +138,13 @@ async fn limit_that_a_server_lowers_later_is_obeyed() {
     }
     let server = Server::bind().await;
     let endpoint = server.endpoint();
+    let (limited, is_limited) = oneshot::channel();
     let serve = async {
         let mut first = server.accept_http2().await;
         let stream = first.request().await;
         first.begin_response(stream).await;
         first.limit_streams(1).await;
+        limited.send(()).expect("a test that waits");
         let mut second = server.accept_http2().await;
         let stream = second.request().await;
         second.begin_response(stream).await;
@@ -144,6 +154,7 @@ async fn limit_that_a_server_lowers_later_is_obeyed() {
     let work = async {
         let post = endpoint.post("v1", Default::default(), b"{}".to_vec(), Rejection::error);
         let _first = post.await.expect("a response");
+        is_limited.await.expect("a server");
         // The clock is stopped, so the wait takes no time.
         tokio::time::pause();
         tokio::time::sleep(Duration::from_secs(3)).await;
