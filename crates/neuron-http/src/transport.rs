@@ -40,12 +40,19 @@ const MAX_HEADERS: usize = 100;
 #[cfg(not(target_family = "wasm"))]
 pub(crate) const MAX_HEAD_BYTES: u32 = 8192 + 4096 * 100;
 
+/// Returns `true` for hyper's error about an HTTP/1.1 head that is too large. hyper has a method for it only together with
+/// its server.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) fn is_large_head(error: &hyper::Error) -> bool {
+    error.is_parse() && error.to_string().contains("too large")
+}
+
 /// Returns the error of a response whose headers exceed a limit, which a retry would not change. Returns `None` for
 /// other errors. Pass no error of a body, because `h2` reports an invalid body in the same way.
 #[cfg(not(target_family = "wasm"))]
 fn large_head(uri: &Uri, error: &Cause) -> Option<ProviderError> {
     let is_large = |cause: &Cause| {
-        cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large)
+        cause.downcast_ref::<hyper::Error>().is_some_and(is_large_head)
             // `h2` reports a head that is too large as it reports an invalid one.
             || cause.downcast_ref::<h2::Error>().is_some_and(|error| {
                 let is_protocol = error.reason() == Some(h2::Reason::PROTOCOL_ERROR);

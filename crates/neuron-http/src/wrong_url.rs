@@ -97,7 +97,7 @@ mod native {
         let hyper = causes(error).find_map(|cause| cause.downcast_ref::<hyper::Error>());
         match hyper {
             // OpenSSL and rustls send a TLS alert.
-            Some(error) if error.is_parse() && !error.is_parse_too_large() => {
+            Some(error) if error.is_parse() && !crate::transport::is_large_head(error) => {
                 "; the server does not use HTTP on this port: the base URL must name another port, or begin with \
                  `https://` if the port is for TLS"
             }
