@@ -12,8 +12,8 @@ use crate::wrong_url::connection_hint;
 
 type Cause = dyn Error + 'static;
 
-/// Converts the error of a request's first attempt, before the head of the response. The result is marked as [`Unsent`] if no connection was opened,
-/// because the server then cannot have received the request.
+/// Converts the error of a request's first attempt, before the head of the response. The result is marked as [`Unsent`]
+/// if no connection was opened, because the server then cannot have received the request.
 pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {
     #[cfg(not(target_family = "wasm"))]
     if let Some(error) = large_head(uri, error) {
@@ -24,8 +24,8 @@ pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {
     ProviderError::Network(if is_unsent { Box::new(Unsent(described)) } else { described })
 }
 
-/// Converts the error of the second attempt of a request on a closed idle connection. The result is never marked as [`Unsent`], because the server may
-/// have received the first attempt.
+/// Converts the error of the second attempt of a request on a closed idle connection. The result is never marked as
+/// [`Unsent`], because the server may have received the first attempt.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) fn second_attempt_error(uri: &Uri, error: &Cause) -> ProviderError {
     large_head(uri, error).unwrap_or_else(|| ProviderError::Network(describe(uri, error)))

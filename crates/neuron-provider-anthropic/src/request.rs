@@ -40,8 +40,8 @@ pub(crate) const SUMMARIZE: &str = "summarize";
 /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use>
 pub(crate) const NAMES: ToolNames = ToolNames::new(|name| ascii_name(name, 128), 128);
 
-/// What Anthropic's server rejects: stop sequences of white space, and images of other types than JPEG, PNG, GIF and WebP. It has
-/// no maximum number of stop sequences.
+/// What Anthropic's server rejects: stop sequences of white space, and images of other types than JPEG, PNG, GIF and
+/// WebP. It has no maximum number of stop sequences.
 ///
 /// <https://platform.claude.com/docs/en/build-with-claude/vision>
 const LIMITS: RequestLimits =
