@@ -208,8 +208,8 @@ impl Endpoint {
     /// - [`ProviderError::Network`] if there is no response.
     /// - [`ProviderError::Timeout`] if the response is late.
     /// - [`ProviderError::InvalidRequest`] if the URL is invalid.
-    /// - [`ProviderError::Other`] outside of a tokio runtime, or if a successful response has an encoding such as `br` or
-    ///   `zstd`, which is not supported.
+    /// - [`ProviderError::Other`] outside of a tokio runtime, or if a successful response has an encoding such as `br`
+    ///   or `zstd`, which is not supported.
     ///
     /// # Cancel safety
     ///
