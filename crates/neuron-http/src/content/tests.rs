@@ -1,3 +1,5 @@
+//! Tests of decoding, with bodies that are split, cut and damaged at each byte.
+
 use std::io::Write as _;
 
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
