@@ -18,7 +18,7 @@ use super::McpClient;
 use super::clock::Clock;
 use super::request::{self, Scope, TellServer};
 use crate::wire::task::{self, ReportedState, ReportedTask};
-use crate::{McpRequestError, McpTimeout, wire};
+use crate::{McpCancelled, McpTimeout, wire};
 
 /// The method of the call, for errors.
 const CALL: &str = "tools/call";
@@ -146,8 +146,9 @@ impl Following<'_> {
         }
     }
 
-    /// Sends a request about the task. If the connection is lost, repeats the request over a new connection. The
-    /// repetition has no other effect, because a server ignores responses that it has received before.
+    /// Sends a request about the task. If the connection is lost, repeats the request over a new connection. Also
+    /// repeats a request without a response in time, because the task continues. A repetition has no other effect,
+    /// because a server ignores responses that it has received before.
     async fn send(&self, clock: &Clock, request: ClientRequest) -> Result<ServerResult, McpError> {
         let mut failures = 0;
         loop {
@@ -156,8 +157,14 @@ impl Following<'_> {
                 Ok(result) => return Ok(result),
                 Err(error) => error,
             };
-            let is_lost = matches!(error, McpError::Transport(_) | McpError::Connection(_));
-            if !is_lost || !self.client.shared.settings.reconnect || failures == MOST_FAILURES {
+            let may_repeat = match &error {
+                McpError::Transport(_) | McpError::Connection(_) => {
+                    self.client.shared.settings.reconnect
+                }
+                McpError::Other(error) => error.is::<McpTimeout>(),
+                _ => false,
+            };
+            if !may_repeat || failures == MOST_FAILURES {
                 return Err(self.lost(error));
             }
             failures += 1;
@@ -174,12 +181,13 @@ impl Following<'_> {
         match error {
             McpError::Transport(text) => McpError::Transport(format!("{text}; {may_run}")),
             McpError::Connection(text) => McpError::Connection(format!("{text}; {may_run}")),
-            McpError::Other(refusal) if refusal.is::<McpRequestError>() => {
-                McpError::ToolCall(format!(
-                    "the tool `{tool}` began, but its result is lost, because the server does not \
-                     report its task `{id}`: {refusal}"
-                ))
+            McpError::Initialization(text) => {
+                McpError::Initialization(format!("{text}; {may_run}"))
             }
+            McpError::Other(error) if !error.is::<McpCancelled>() => McpError::ToolCall(format!(
+                "the tool `{tool}` began, but its result is lost, because its task `{id}` cannot \
+                 be followed: {error}"
+            )),
             error => error,
         }
     }

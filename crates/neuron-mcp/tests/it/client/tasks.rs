@@ -276,6 +276,31 @@ async fn forgotten_task_says_that_the_tool_began() {
     assert!(text.contains("the tool `work` began, but its result is lost"), "{text}");
 }
 
+// One slow response cancelled the whole task.
+#[tokio::test(start_paused = true)]
+async fn request_for_the_state_is_repeated_after_a_timeout() {
+    let builder = McpClient::builder().request_timeout(Duration::from_secs(10));
+    let (client, mut server) = connect(builder).await;
+    let serving = async {
+        create(&mut server).await;
+        server.expect("tasks/get").await;
+        server.expect("notifications/cancelled").await;
+        report(&mut server, task("completed", json!({ "result": said("done") }))).await;
+    };
+    let (output, ()) = tokio::join!(client.call_tool_json("work", Value::Null), serving);
+    assert_eq!(text(&output.unwrap()), "done");
+
+    let serving = async {
+        create(&mut server).await;
+        told_of_cancellation(&mut server).await;
+    };
+    let (output, ()) = tokio::join!(client.call_tool_json("work", Value::Null), serving);
+    let error = output.unwrap_err().to_string();
+    let began = "the tool `work` began, but its result is lost, because its task `t1` cannot be \
+                 followed: the server did not answer tasks/get within 10s";
+    assert!(error.contains(began), "{error}");
+}
+
 #[tokio::test]
 async fn lost_connection_says_that_the_tool_may_still_run() {
     let (client, mut server) = connect(McpClient::builder()).await;
