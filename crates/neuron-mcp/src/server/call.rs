@@ -24,6 +24,9 @@ use super::session::{Closing, Session};
 /// shuts down or the connection ends.
 const MOMENT: Duration = Duration::from_millis(500);
 
+/// Maximum time for cancelling the stored task of a cancelled call.
+const CANCELLING: Duration = Duration::from_secs(10);
+
 /// Error code for a request that exceeds the limit on concurrent calls. JSON-RPC reserves the codes from -32099 to
 /// -32000 for errors that a server defines.
 const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
@@ -266,7 +269,26 @@ impl Call {
         self.end_questions();
         outbox.close_but_for_cancellations();
         outbox.pump(&self.peer.context().peer).await;
+        self.cancel_task(serving).await;
         Err(ErrorData::internal_error("cancelled", None))
+    }
+
+    /// Cancels the stored task that the client should receive as the result of this call, if any, because the call was
+    /// cancelled and the client does not receive the task. Does nothing if the server shuts down, because stored tasks
+    /// survive a restart.
+    pub(crate) async fn cancel_task(&self, serving: &Serving) {
+        let Some(id) = self.peer.inputs().take_task() else { return };
+        let Some(tasks) = &serving.server.tasks else { return };
+        if serving.server.shutdown.is_cancelled() {
+            return;
+        }
+        let cancelling = tasks.cancel_stored(&id, &self.peer);
+        let cancelled = tokio::time::timeout(CANCELLING, cancelling).await;
+        if let Err(error) = cancelled
+            .unwrap_or_else(|error| Err(ErrorData::internal_error(error.to_string(), None)))
+        {
+            tracing::warn!(task = id, %error, "cannot cancel the stored task of a cancelled call");
+        }
     }
 
     /// Rejects further requests to the client, and queues cancellations of the pending requests.

@@ -357,7 +357,9 @@ impl ServerHandler for Handler {
         let id = match self.task(&request.task_id, "tasks/cancel", &context)? {
             Task::Kept(task) => {
                 task.cancel();
-                return Ok(());
+                // The task may have become a task of the source meanwhile.
+                let Some(id) = task.stored() else { return Ok(()) };
+                id
             }
             Task::Stored(id) => id,
         };

@@ -95,6 +95,11 @@ impl Inputs {
         self.lock().missing.take()
     }
 
+    /// Returns the id of the task that the client must receive instead of a result, if any.
+    pub(crate) fn task(&self) -> Option<String> {
+        self.lock().task.clone()
+    }
+
     /// Removes and returns the id of the task that the client must receive instead of a result, if any.
     pub(crate) fn take_task(&self) -> Option<String> {
         self.lock().task.take()

@@ -156,15 +156,21 @@ impl Kept {
         let asked: BTreeMap<_, _> =
             asked.into_iter().map(|(key, request)| (format!("{round}:{key}"), request)).collect();
         self.lock().enter(Phase::Waiting { asked, responses: BTreeMap::new() });
-        self.answered.notified().await;
-        let mut state = self.lock();
-        match &mut state.phase {
-            Phase::Waiting { responses, .. } => {
-                let responses = std::mem::take(responses);
-                state.enter(Phase::Working);
-                responses
+        loop {
+            {
+                let mut state = self.lock();
+                match &mut state.phase {
+                    Phase::Waiting { asked, responses } if asked.is_empty() => {
+                        let responses = std::mem::take(responses);
+                        state.enter(Phase::Working);
+                        return responses;
+                    }
+                    Phase::Waiting { .. } => {}
+                    _ => return BTreeMap::new(),
+                }
             }
-            _ => BTreeMap::new(),
+            // May complete without a response, because the last update of an earlier round may have notified twice.
+            self.answered.notified().await;
         }
     }
 

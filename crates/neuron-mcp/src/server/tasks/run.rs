@@ -1,5 +1,6 @@
 //! [`ToolRun`], the execution of a tool call, which may become a task.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ impl ToolRun {
                     return Ok(wire::tool::output_to_sdk(&ToolOutput::error(text), version).into());
                 }
             }
-        } else if let Some(id) = call.peer().inputs().take_task() {
+        } else if let Some(id) = call.peer().inputs().task() {
             let tasks = self.serving.server.tasks.clone().unwrap_or_default();
             // An error if the task does not exist yet, because clients may request its state at once.
             tasks.source()?;
@@ -145,26 +146,33 @@ impl Worker {
         match tokio::time::timeout(ttl, self.run_to_end()).await {
             Ok(End::Call(ran)) => {
                 let response = self.run.respond(&self.call, ran).await;
-                self.send(response);
+                if !self.send(response) {
+                    self.call.cancel_task(&self.run.serving).await;
+                }
             }
-            Ok(End::Stored(id)) => self.task.store(id),
+            Ok(End::Stored(id)) => {
+                self.task.store(id);
+                // The client may have cancelled the task while the tool returned.
+                if self.task.cancelled.is_cancelled() {
+                    self.call.cancel_task(&self.run.serving).await;
+                }
+            }
             Ok(End::Task(payload)) => self.task.end(payload, None),
             Err(_) => {
+                self.call.cancel_task(&self.run.serving).await;
                 let text = format!("the task took more than {ttl:?}");
                 let error = ErrorData::internal_error(text.clone(), None);
                 match self.task.end_call() {
-                    true => self.send(Err(error)),
+                    true => drop(self.send(Err(error))),
                     false => self.task.end(failed(&error), Some(text)),
                 }
             }
         }
     }
 
-    fn send(&mut self, response: Response) {
-        if let Some(first) = self.first.take() {
-            // An error means that the client has cancelled the request.
-            let _ = first.send(response);
-        }
+    /// Sends the response to the request. Returns `false` if the client has cancelled the request.
+    fn send(&mut self, response: Response) -> bool {
+        self.first.take().is_some_and(|first| first.send(response).is_ok())
     }
 
     /// Runs the tool, again with each input of the client, until it needs no input.
@@ -182,16 +190,11 @@ impl Worker {
         let mut resumed = None;
         for round in 0.. {
             match self.pending(&ran) {
-                Some(pending) => {
-                    let state = McpTaskState::approval(pending);
-                    let Some(decided) = self.approval(round, state, pending).await else {
-                        return End::Task(TaskPayload::Cancelled);
-                    };
-                    match decided {
-                        Ok(approval) => resumed = Some(approval),
-                        Err(output) => return self.completed(&output),
-                    }
-                }
+                Some(pending) => match self.approval(round, pending).await {
+                    ControlFlow::Continue(Some(approval)) => resumed = Some(approval),
+                    ControlFlow::Continue(None) => continue,
+                    ControlFlow::Break(end) => return end,
+                },
                 None => {
                     let output = match ran {
                         Ok(result) => result.unwrap_or_else(|error| tool_result::of_error(&error)),
@@ -201,7 +204,7 @@ impl Worker {
                         Err(error) => return End::Task(failed(&error)),
                     };
                     if !output.is_error {
-                        return match self.call.peer().inputs().take_task() {
+                        return match self.call.peer().inputs().task() {
                             Some(id) => End::Stored(id),
                             None => self.completed(&output),
                         };
@@ -248,28 +251,38 @@ impl Worker {
         }
     }
 
-    /// Waits for the user's decisions. Returns the result of the call if the user has not decided. Returns `None` if the
-    /// task is over.
+    /// Waits for the user's decisions. Returns the end of the task if the user has not decided, or if the task is over.
+    /// Returns `None` if the user must be asked again, because a response does not fit its form.
     async fn approval(
         &self,
         round: u32,
-        state: McpTaskState,
         pending: &PendingApproval,
-    ) -> Option<Result<ResumedApproval, ToolOutput>> {
-        let McpTaskState::InputRequired(forms) = state else { return None };
+    ) -> ControlFlow<End, Option<ResumedApproval>> {
+        let over = ControlFlow::Break(End::Task(TaskPayload::Cancelled));
+        let McpTaskState::InputRequired(forms) = McpTaskState::approval(pending) else {
+            return over;
+        };
         let to_sdk = |(key, form): (&String, _)| {
             Some((key.clone(), wire::input::request_to_sdk(form, None).ok()?))
         };
-        let given = self.input(round, forms.iter().filter_map(to_sdk).collect()).await?;
+        let asked = forms.iter().filter_map(to_sdk).collect();
+        let Some(given) = self.input(round, asked).await else { return over };
+        let responses = given.len();
         let fitting = |(key, answer): (String, Value)| {
             let answer = fitting_answer(forms.get(&key)?, &answer)?;
             Some((key, answer))
         };
         let answers = InputAnswers(given.into_iter().filter_map(fitting).collect());
-        Some(match answers.approval_decisions(pending) {
-            Some(decisions) => Ok(ResumedApproval::new(pending.clone(), decisions)),
-            None => Err(ToolOutput::error("not executed: the user did not decide on the approval")),
-        })
+        match answers.approval_decisions(pending) {
+            Some(decisions) => {
+                ControlFlow::Continue(Some(ResumedApproval::new(pending.clone(), decisions)))
+            }
+            None if answers.0.len() < responses => ControlFlow::Continue(None),
+            None => {
+                let text = "not executed: the user did not decide on the approval";
+                ControlFlow::Break(self.completed(&ToolOutput::error(text)))
+            }
+        }
     }
 
     /// Waits for the client's responses. Returns `None` if the task is over.

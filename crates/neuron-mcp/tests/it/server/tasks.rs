@@ -358,6 +358,67 @@ async fn agent_inside_a_task_waits_for_an_approval() {
     client.close().await;
 }
 
+/// Returns the keys of the task's requests, once they differ from `known`.
+async fn keys(client: &mut Client, id: &str, known: &[String]) -> Vec<String> {
+    loop {
+        let state = wait_for(client, id, "input_required").await;
+        let asked = state["inputRequests"].as_object().unwrap();
+        let keys: Vec<String> = asked.keys().cloned().collect();
+        if keys != known {
+            return keys;
+        }
+    }
+}
+
+// The second update notified the waiting task again, so the next request was answered without a response.
+#[tokio::test(start_paused = true)]
+async fn repeated_update_does_not_answer_the_next_request() {
+    let tools = one("agent", |_, ctx| async move {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let form = ElicitationRequest::form("Name?", json!({ "type": "object", "properties": {} }));
+        peer(&ctx).elicit("name", form).await?;
+        match ctx.extensions.get::<ResumedApproval>() {
+            Some(_) => Ok(ToolOutput::text("approved")),
+            None => Err(ToolError::ApprovalRequired(Box::new(pending()))),
+        }
+    });
+    let mut client = modern(&server(tools));
+    let id = begin(&mut client, "agent").await;
+    let name = keys(&mut client, &id, &[]).await;
+    let responses = json!({ &name[0]: { "action": "accept", "content": {} } });
+    let params = json!({ "taskId": id, "inputResponses": responses });
+    let first = client.begin("tasks/update", params.clone()).await;
+    let second = client.begin("tasks/update", params).await;
+    client.response(first).await;
+    client.response(second).await;
+    assert_eq!(keys(&mut client, &id, &name).await.len(), 2);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    wait_for(&mut client, &id, "input_required").await;
+    client.close().await;
+}
+
+// The task ended, as if the user had not decided.
+#[tokio::test(start_paused = true)]
+async fn approval_is_requested_again_after_a_response_that_does_not_fit() {
+    let tools =
+        one("agent", |_, _| async { Err(ToolError::ApprovalRequired(Box::new(pending()))) });
+    let mut client = modern(&server(tools));
+    let id = begin(&mut client, "agent").await;
+    let forms = keys(&mut client, &id, &[]).await;
+    let all = |forms: &[String], response: Value| {
+        forms.iter().map(|key| (key.clone(), response.clone())).collect::<Value>()
+    };
+    let wrong = json!({ "action": "accept", "content": { "approve": "yes" } });
+    update(&mut client, &id, all(&forms, wrong)).await;
+    let again = keys(&mut client, &id, &forms).await;
+    assert_eq!(again.len(), 2);
+    update(&mut client, &id, all(&again, json!({ "action": "cancel" }))).await;
+    let state = wait_for(&mut client, &id, "completed").await;
+    let text = state["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(text, "not executed: the user did not decide on the approval");
+    client.close().await;
+}
+
 #[test]
 fn undecided_calls_are_partial_decisions() {
     let McpTaskState::InputRequired(forms) = McpTaskState::approval(&pending()) else {
@@ -384,6 +445,14 @@ impl TaskSource for Source {
     async fn get(&self, id: &str, _: &McpPeer) -> Result<Option<McpTask>, ToolError> {
         match id {
             "stored" => Ok(Some(McpTask::new(self.0.lock().unwrap().clone()))),
+            // The first request for the state hangs.
+            "slow" => {
+                let state = std::mem::replace(&mut *self.0.lock().unwrap(), McpTaskState::Working);
+                if matches!(state, McpTaskState::InputRequired(_)) {
+                    std::future::pending::<()>().await;
+                }
+                Ok(Some(McpTask::new(McpTaskState::Working)))
+            }
             "broken" => Err(ToolError::ModelRetry("the database is gone".into())),
             _ => Ok(None),
         }
@@ -417,7 +486,58 @@ fn with_source(source: &Source, tasks: McpTasks) -> McpServer {
         assert!(peer(&ctx).answer_with_task("stored"));
         Ok(ToolOutput::text("started"))
     });
+    add(&mut tools, "start_and_hang", |_, ctx| async move {
+        assert!(peer(&ctx).answer_with_task("stored"));
+        std::future::pending().await
+    });
     McpServer::new(tools).with_tasks(tasks.with_source(source.clone()))
+}
+
+/// Waits until the task of the source is cancelled.
+async fn is_cancelled(source: &Source) {
+    let cancelled = async {
+        while *source.0.lock().unwrap() != McpTaskState::Cancelled {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), cancelled).await.expect("it is cancelled");
+}
+
+// The client does not know the id of the stored task, so nobody could cancel it afterwards.
+#[tokio::test(start_paused = true)]
+async fn cancelled_call_cancels_the_stored_task_that_its_tool_started() {
+    for tasks in [McpTasks::new(), at_once().with_rule(|_| Some(Duration::from_secs(600)))] {
+        for (tool, id) in [("start_and_hang", "stored"), ("start", "slow")] {
+            let source = Source::new();
+            let mut client = modern(&with_source(&source, tasks.clone()));
+            let params = json!({ "name": tool, "arguments": { "id": id } });
+            let request = client.begin("tools/call", params).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert_ne!(*source.0.lock().unwrap(), McpTaskState::Cancelled);
+            let method = "notifications/cancelled";
+            let params = json!({ "requestId": request });
+            client.send(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
+            is_cancelled(&source).await;
+            client.close().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ended_task_in_memory_cancels_the_stored_task_that_its_tool_started() {
+    for expires in [true, false] {
+        let source = Source::new();
+        let tasks = at_once().with_ttl(Duration::from_secs(20));
+        let mut client = modern(&with_source(&source, tasks));
+        let id = begin(&mut client, "start_and_hang").await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        if !expires {
+            client.request("tasks/cancel", json!({ "taskId": id })).await;
+        }
+        is_cancelled(&source).await;
+        wait_for(&mut client, &id, if expires { "failed" } else { "cancelled" }).await;
+        client.close().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
