@@ -11,7 +11,7 @@ mod peers;
 mod protected_resource;
 mod service;
 mod sessions;
-mod shutdown;
+pub(super) mod shutdown;
 mod write_timeout;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -41,7 +41,7 @@ impl McpServer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the server immediately, with all connections, sessions and calls.
+    /// Dropping the future ends the server immediately, with all connections, sessions, calls and tasks.
     pub async fn serve_http(&self, addr: SocketAddr) -> Result<(), McpError> {
         self.bind_http(HttpServerConfig::new(addr)).await?.serve().await
     }
@@ -111,7 +111,7 @@ impl McpServer {
     /// To shut the service down, cancel the token of [`with_shutdown`](Self::with_shutdown) before you shut down your
     /// HTTP server. The listening streams of clients then end immediately, so a graceful shutdown of your server does
     /// not wait for them. Keep accepting requests while calls are running, because a client may respond to a call in a
-    /// new request.
+    /// new request, or request the state of its task.
     ///
     /// # Errors
     ///
@@ -180,10 +180,10 @@ impl McpHttpServer {
     /// A shutdown has these steps:
     ///
     /// 1. New sessions and requests are refused (503), and listening streams end. New connections are accepted only
-    ///    while calls are running.
-    /// 2. Running calls may continue for [`shutdown_grace`](HttpServerConfig::shutdown_grace). Clients can still
-    ///    respond to requests of these calls.
-    /// 3. Calls that still run are cancelled.
+    ///    while calls or tasks are running.
+    /// 2. Running calls and tasks may continue for [`shutdown_grace`](HttpServerConfig::shutdown_grace). Clients can
+    ///    still respond to requests of these calls, and send requests about their tasks.
+    /// 3. Calls and tasks that still run are cancelled.
     /// 4. About two seconds later, all connections and sessions end.
     ///
     /// # Errors

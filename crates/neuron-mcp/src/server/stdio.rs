@@ -105,7 +105,7 @@ impl McpServer {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let handler = Traced::connect(&self.serving()?, transport);
+        let handler = Traced::connect(&self.serving(None)?, transport);
         let closing = handler.closing();
         let lines = LineTransport::new(input, output, self.shutdown.clone(), closing);
         let late = async {

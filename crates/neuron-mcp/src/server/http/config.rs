@@ -251,7 +251,7 @@ impl HttpServerConfig {
         self
     }
 
-    /// Sets how long running calls may continue after shutdown before they are cancelled. Defaults to 10 seconds.
+    /// Sets how long running calls and tasks may continue after shutdown before they are cancelled. Defaults to 10 seconds.
     #[must_use]
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.shutdown_grace = grace;

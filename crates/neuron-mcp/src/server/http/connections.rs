@@ -65,9 +65,9 @@ pub(super) async fn serve(
     // Accepts further connections while calls are running. A client may send its response to a running call on a new
     // connection.
     let answers = GracefulShutdown::new();
-    let mut calls_end = std::pin::pin!(calls.shutdown());
+    let mut calls_end = std::pin::pin!(future::join(calls.shutdown(), service.tasks_ended()));
     let have_ended = tokio::select! {
-        () = &mut calls_end => true,
+        _ = &mut calls_end => true,
         () = shutdown.proceed() => false,
         () = connections.accept(&answers) => false,
     };

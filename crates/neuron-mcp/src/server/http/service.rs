@@ -23,6 +23,7 @@ use neuron_types::McpError;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use tokio_util::task::TaskTracker;
 
 use super::authenticate::{Authenticate, HttpRequestHead};
 use super::body::{self, McpHttpBody, Unread};
@@ -41,11 +42,14 @@ use crate::server::traced::{RequestParent, Traced};
 /// 2026-07-28.
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
+/// Start of the methods of requests about tasks.
+const TASK_METHODS: &str = "tasks/";
+
 /// An MCP server as a `tower` service, for another HTTP server such as hyper's or axum's. Created by
 /// [`McpServer::http_service`](crate::McpServer::http_service).
 ///
 /// The service handles every path, accepts any body type, and never returns an error. Clones share one server. When the
-/// last clone is dropped, all sessions end.
+/// last clone is dropped, all sessions and tasks end.
 #[derive(Clone)]
 pub struct McpHttpService {
     /// State that all clones share.
@@ -70,6 +74,15 @@ struct Shared {
     sessions: Arc<Sessions>,
     /// Tokens that end calls and streams in steps when the server shuts down.
     shutdown: Shutdown,
+    /// The calls that are or may become tasks.
+    workers: TaskTracker,
+}
+
+/// Ends the sessions and the tasks of a server that is dropped without a shutdown.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.shutdown.end();
+    }
 }
 
 /// The response to a request that is refused. Boxed, because the type is large.
@@ -110,7 +123,9 @@ impl McpHttpService {
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(shutdown.streams().clone());
         // Calls get their own shutdown token, because they may continue for the grace period.
-        let serving = server.clone().with_shutdown(shutdown.calls().clone()).serving()?;
+        let server = server.clone().with_shutdown(shutdown.calls().clone());
+        let serving = server.serving(Some(shutdown.clone()))?;
+        let workers = serving.workers.clone();
         let sdk = StreamableHttpService::new(
             move || Ok(Traced::connect(&serving, None)),
             sessions.clone(),
@@ -124,12 +139,18 @@ impl McpHttpService {
             read_timeout: config.read_timeout,
             sessions,
             shutdown,
+            workers,
         };
         Ok(Self { shared: Arc::new(shared), sdk })
     }
 
     pub(super) fn shutdown(&self) -> &Shutdown {
         &self.shared.shutdown
+    }
+
+    /// Waits until no call runs that is or may become a task.
+    pub(super) async fn tasks_ended(&self) {
+        self.shared.workers.wait().await;
     }
 
     pub(super) fn sessions(&self) -> &Sessions {
@@ -229,8 +250,9 @@ impl McpHttpService {
         if parts.method == Method::DELETE && names_session && session.is_none() {
             return Err(no_session());
         }
-        // During the shutdown only responses and notifications for running calls are accepted.
-        if self.shuts_down() && (session.is_none() || asks(&body)) {
+        // During the shutdown only responses and notifications for running calls are accepted, and requests about tasks.
+        let is_for_a_call = session.is_some() && !asks(&body);
+        if self.shuts_down() && !is_for_a_call && !is_about_a_task(&body) {
             return Err(closing());
         }
         let client = client(&parts, subject.as_deref());
@@ -422,20 +444,30 @@ fn client(parts: &Parts, subject: Option<&str>) -> Client {
 /// Returns `true` if a request without a session id begins a session. Only the method `initialize` does so, which
 /// exists only before protocol version 2026-07-28.
 fn begins_session(parts: &Parts, body: &[u8]) -> bool {
+    parts.method == Method::POST && method_of(body).is_some_and(|method| method == "initialize")
+}
+
+/// Returns `true` if a body is a request about a task.
+fn is_about_a_task(body: &[u8]) -> bool {
+    method_of(body).is_some_and(|method| method.starts_with(TASK_METHODS))
+}
+
+/// Returns the method of a body that is a single JSON-RPC request or notification.
+fn method_of(body: &[u8]) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Message<'a> {
         #[serde(borrow)]
         method: Cow<'a, str>,
     }
-    parts.method == Method::POST
-        && serde_json::from_slice::<Message<'_>>(body)
-            .is_ok_and(|message| message.method == "initialize")
+    serde_json::from_slice::<Message<'_>>(body).ok().map(|message| message.method)
 }
 
-/// Returns `true` if a request may contain a response or a cancellation for a running call. Also returns `true` for
-/// every CORS preflight, because it may precede such a request.
+/// Returns `true` if a request may be about a task, or may contain a response or a cancellation for a running call.
+/// Also returns `true` for every CORS preflight, because it may precede such a request.
 fn may_be_for_a_call(parts: &Parts) -> bool {
-    parts.method == Method::POST && parts.headers.contains_key(SESSION_ID)
+    let method = parts.headers.get(MCP_METHOD).and_then(|method| method.to_str().ok());
+    let is_about_a_task = method.is_some_and(|method| method.starts_with(TASK_METHODS));
+    parts.method == Method::POST && (is_about_a_task || parts.headers.contains_key(SESSION_ID))
         || cors::is_preflight(&parts.method, &parts.headers)
 }
 

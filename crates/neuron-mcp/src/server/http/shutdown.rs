@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 /// Time for which cancelled calls may still respond.
 const CANCELLED_CALLS: Duration = Duration::from_secs(2);
 
 /// The steps of a shutdown. Each step has a token, and the tokens are cancelled in the order of the fields.
-pub(super) struct Shutdown {
+///
+/// Clones share the tokens.
+#[derive(Clone)]
+pub(crate) struct Shutdown {
     /// Cancelled when shutdown is requested. New work is then refused, and listening streams end. Running calls can
     /// still receive responses of their clients.
     asked: CancellationToken,
@@ -19,22 +22,14 @@ pub(super) struct Shutdown {
     streams: CancellationToken,
     /// Time for which running calls may continue after shutdown is requested.
     grace: Duration,
-    /// Cancels `streams` when the server is dropped without a shutdown, so that the sessions end.
-    _at_the_end: DropGuard,
 }
 
 impl Shutdown {
     /// Creates the tokens of a shutdown. Cancelling `asked` requests the shutdown. Running calls may then continue for
     /// the time `grace`.
     pub(super) fn new(asked: CancellationToken, grace: Duration) -> Self {
-        let streams = CancellationToken::new();
-        Self {
-            asked,
-            calls: CancellationToken::new(),
-            streams: streams.clone(),
-            grace,
-            _at_the_end: streams.drop_guard(),
-        }
+        let (calls, streams) = (CancellationToken::new(), CancellationToken::new());
+        Self { asked, calls, streams, grace }
     }
 
     /// Returns the token that requests the shutdown.
@@ -55,9 +50,9 @@ impl Shutdown {
     /// Runs the steps of a shutdown once it is requested. Cancels the token `calls` after the grace time, and the token
     /// `streams` after a further [`CANCELLED_CALLS`]. Completes after the last step.
     ///
-    /// Each response stream runs this method, so the shutdown needs no background task. Concurrent runs have no further
+    /// Each response stream and each task of a client runs this method, so the shutdown needs no background task. Concurrent runs have no further
     /// effect.
-    pub(super) async fn proceed(&self) {
+    pub(crate) async fn proceed(&self) {
         self.asked.cancelled().await;
         tokio::time::sleep(self.grace).await;
         self.calls.cancel();

@@ -12,7 +12,7 @@ use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::lines::{LineReader, LineWriter, Piece, Waiting};
 use crate::server::session::Closing;
@@ -42,6 +42,8 @@ pub(super) struct LineTransport<R> {
     until: CancellationToken,
     /// Tokens that this transport cancels when the input ends and when the calls must end.
     closing: Closing,
+    /// Cancels the calls that have become tasks, because a task ends with its connection.
+    _tasks_end: DropGuard,
     /// Time when the input ended. `None` while the input is open.
     ended_at: Option<Instant>,
     /// Time when the transport cancelled the running calls. `None` if they are not cancelled yet.
@@ -66,6 +68,7 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
             output: LineWriter::new("client", output),
             answer: None,
             until,
+            _tasks_end: closing.calls_end.clone().drop_guard(),
             closing,
             ended_at: None,
             told_at: None,

@@ -91,8 +91,9 @@ impl ToolRun {
         let unless_answered = task.cancelled.clone().drop_guard();
         let (sender, mut response) = oneshot::channel();
         let (ours, theirs) = (Arc::clone(&task), tasks.clone());
+        let serving = Arc::clone(&self.serving);
         let worker = Worker { run: self, tasks: theirs, task: ours, call, first: Some(sender) };
-        tokio::spawn(worker.work().in_current_span());
+        serving.spawn(worker.work().in_current_span());
 
         let mut may_become_task = true;
         loop {

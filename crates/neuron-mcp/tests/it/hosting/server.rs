@@ -130,9 +130,17 @@ impl Running {
 
 /// Starts a server on a free port of 127.0.0.1. `configure` can change the default configuration.
 pub(super) async fn start(configure: impl FnOnce(HttpServerConfig) -> HttpServerConfig) -> Running {
+    start_with(|server| server, configure).await
+}
+
+/// Starts a server like [`start`]. `change` can change the settings of the server.
+pub(super) async fn start_with(
+    change: impl FnOnce(McpServer) -> McpServer,
+    configure: impl FnOnce(HttpServerConfig) -> HttpServerConfig,
+) -> Running {
     let waiting = Waiting::default();
     let config = configure(HttpServerConfig::default());
-    let listening = mcp_server(&waiting).bind_http(config).await.unwrap();
+    let listening = change(mcp_server(&waiting)).bind_http(config).await.unwrap();
     let (addr, url) = (listening.local_addr(), listening.url());
     let shutdown = listening.shutdown_token();
     let mut serving = JoinSet::new();

@@ -1,17 +1,20 @@
 //! Tests of a server as a tower service inside another HTTP server.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use neuron_mcp::{HttpIdentity, HttpServerConfig, McpHttpBody, McpHttpService};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use tower::Service;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use super::raw;
 use super::server::{Waiting, mcp_server};
+use super::tasks::{call_wait, with_tasks};
 
 /// Passes a raw request to the service, and returns the response.
 async fn ask(service: &mut McpHttpService, request: &raw::Request) -> Response<McpHttpBody> {
@@ -67,7 +70,7 @@ async fn service_checks_host_size_and_identity() {
 
 #[tokio::test]
 async fn service_ends_with_the_shutdown_token() {
-    let shutdown = tokio_util::sync::CancellationToken::new();
+    let shutdown = CancellationToken::new();
     let server = mcp_server(&Waiting::default()).with_shutdown(shutdown.clone());
     let mut service = server.http_service(HttpServerConfig::default()).unwrap();
     let response = ask(&mut service, &raw::initialize()).await;
@@ -92,6 +95,24 @@ async fn sessions_end_with_the_last_clone() {
     waiting.began.notified().await;
     drop((waits, service));
     raw::within(waiting.ended.notified()).await;
+}
+
+// No response was open whose stream could have run the steps of the shutdown.
+#[tokio::test]
+async fn tasks_end_with_the_last_clone_and_after_a_shutdown() {
+    for drops in [true, false] {
+        let (waiting, shutdown) = (Waiting::default(), CancellationToken::new());
+        let server = with_tasks(mcp_server(&waiting)).with_shutdown(shutdown.clone());
+        let config = HttpServerConfig::default().shutdown_grace(Duration::from_millis(50));
+        let mut service = Some(server.http_service(config).unwrap());
+        text(ask(service.as_mut().unwrap(), &call_wait()).await).await;
+        waiting.began.notified().await;
+        match drops {
+            true => drop(service.take()),
+            false => shutdown.cancel(),
+        }
+        raw::within(waiting.ended.notified()).await;
+    }
 }
 
 #[tokio::test]

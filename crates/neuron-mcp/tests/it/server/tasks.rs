@@ -141,9 +141,9 @@ async fn server_announces_the_extension() {
     client.close().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn cancelled_task_drops_the_tool() {
-    let (dropped, mut is_dropped) = oneshot::channel::<()>();
+/// Returns a tool that never returns, and a receiver whose sender is dropped with its call.
+fn hanging() -> (ToolRegistry, oneshot::Receiver<()>) {
+    let (dropped, is_dropped) = oneshot::channel();
     let dropped = Arc::new(std::sync::Mutex::new(Some(dropped)));
     let tools = one("hang", move |_, _| {
         let dropped = dropped.lock().unwrap().take();
@@ -152,6 +152,28 @@ async fn cancelled_task_drops_the_tool() {
             std::future::pending().await
         }
     });
+    (tools, is_dropped)
+}
+
+// Only calls without a response ended with their connection.
+#[tokio::test(start_paused = true)]
+async fn task_ends_with_its_connection() {
+    for closes in [true, false] {
+        let (tools, is_dropped) = hanging();
+        let mut client = modern(&server(tools));
+        begin(&mut client, "hang").await;
+        match closes {
+            true => client.close().await,
+            false => client.serving.abort(),
+        }
+        let ended = tokio::time::timeout(Duration::from_secs(30), is_dropped).await;
+        assert!(ended.expect("the tool ends").is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_task_drops_the_tool() {
+    let (tools, mut is_dropped) = hanging();
     let mut client = modern(&server(tools));
     let id = begin(&mut client, "hang").await;
     assert!(is_dropped.try_recv().is_err());
