@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 
 use neuron_types::McpError;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::connection::{Connect, Connection};
 use super::events::{EventSender, McpEvent};
+use super::request::{self, TELLING};
 use super::settings::Shared;
 use super::subscriptions;
 use super::task::Task;
@@ -22,6 +24,8 @@ pub(super) struct Link {
     connect: Arc<dyn Connect>,
     /// Cancelled when the client is closed.
     closed: CancellationToken,
+    /// Cancels tasks of the server that the client no longer follows.
+    followed: TaskTracker,
     state: Mutex<State>,
 }
 
@@ -135,6 +139,7 @@ impl Link {
             shared,
             connect: Arc::new(connect),
             closed: CancellationToken::new(),
+            followed: TaskTracker::new(),
             state: Mutex::new(state),
         }))
     }
@@ -260,7 +265,31 @@ impl Link {
         closed()
     }
 
-    /// Closes the connection permanently, and stops an attempt to restore it.
+    /// Cancels the task `id` at the server when the returned value is dropped, or when the client is closed. Uses the
+    /// connection of that time, which may be restored for it. Send a value once the task has ended.
+    pub(super) fn follow(self: &Arc<Self>, id: &str) -> oneshot::Sender<()> {
+        let (ended, has_ended) = oneshot::channel();
+        let (link, closed, id) = (Arc::downgrade(self), self.closed.clone(), id.to_owned());
+        self.followed.spawn(async move {
+            tokio::select! {
+                biased;
+                ended = has_ended => if ended.is_ok() { return },
+                () = closed.cancelled() => {}
+            }
+            let Some(link) = link.upgrade() else { return };
+            let connection = match tokio::time::timeout(TELLING, link.live()).await {
+                Ok(Ok(connection)) => connection,
+                _ => link.current(),
+            };
+            // Not held any longer, so that a drop of the client ends the connection immediately.
+            drop(link);
+            request::cancel_task(&connection.peer, id).await;
+        });
+        ended
+    }
+
+    /// Closes the connection permanently, and stops an attempt to restore it. First cancels the tasks that the client
+    /// follows.
     pub(super) async fn close(&self) {
         self.closed.cancel();
         let (current, attempt) = {
@@ -271,6 +300,11 @@ impl Link {
         if let Some(attempt) = attempt {
             attempt.task.stop().await;
         }
+        // Pending requests fail immediately.
+        current.watch.end();
+        self.followed.close();
+        // An error means that the server does not respond.
+        let _ = tokio::time::timeout(TELLING, self.followed.wait()).await;
         current.close().await;
         self.shared.events.close();
     }

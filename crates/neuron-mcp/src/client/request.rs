@@ -395,45 +395,25 @@ pub(super) fn cancelled(method: &str) -> McpError {
 }
 
 /// Maximum time for sending a cancellation to the server.
-const TELLING: Duration = Duration::from_secs(10);
+pub(super) const TELLING: Duration = Duration::from_secs(10);
 
-/// A guard for a pending request, or for a task that the server created for a request. Dropping the guard sends a
-/// cancellation to the server: `notifications/cancelled` for a request, and `tasks/cancel` for a task.
-pub(super) struct TellServer {
-    /// The request or task to cancel. `None` once the guard is disarmed.
-    abandoned: Option<(Peer<RoleClient>, Abandoned)>,
-    /// The reason that the notification `notifications/cancelled` contains.
+/// A guard for a pending request. Dropping the guard sends `notifications/cancelled` to the server.
+struct TellServer {
+    /// The request to cancel. `None` once the guard is disarmed.
+    abandoned: Option<(Peer<RoleClient>, RequestId)>,
+    /// The reason that the notification contains.
     reason: &'static str,
-}
-
-/// The work of a server that the client no longer waits for.
-enum Abandoned {
-    Request(RequestId),
-    /// Id of a task. `notifications/cancelled` must not be used for a task (tasks extension, "Task Cancellation").
-    Task(String),
 }
 
 impl TellServer {
     fn of_request(peer: &Peer<RoleClient>, id: RequestId) -> Self {
-        let abandoned = Some((peer.clone(), Abandoned::Request(id)));
-        Self { abandoned, reason: "cancelled by the caller" }
-    }
-
-    pub(super) fn of_task(peer: &Peer<RoleClient>, id: &str) -> Self {
-        Self { abandoned: Some((peer.clone(), Abandoned::Task(id.to_owned()))), reason: "" }
+        Self { abandoned: Some((peer.clone(), id)), reason: "cancelled by the caller" }
     }
 
     /// Disables this guard, so that its drop sends no cancellation to the server. Called when the response has arrived
     /// or the connection has ended.
-    pub(super) fn disarm(&mut self) {
+    fn disarm(&mut self) {
         self.abandoned = None;
-    }
-
-    /// Uses another connection for the cancellation, because the client has reconnected.
-    pub(super) fn move_to(&mut self, peer: &Peer<RoleClient>) {
-        if let Some((current, _)) = &mut self.abandoned {
-            *current = peer.clone();
-        }
     }
 
     fn because(&mut self, reason: &'static str) {
@@ -443,24 +423,26 @@ impl TellServer {
 
 impl Drop for TellServer {
     fn drop(&mut self) {
-        let Some((peer, abandoned)) = self.abandoned.take() else { return };
+        let Some((peer, id)) = self.abandoned.take() else { return };
         // Without a runtime, the connection has ended too, and there is nothing to cancel.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let reason = self.reason;
+        let reason = Some(self.reason.to_owned());
         runtime.spawn(async move {
-            let telling = async {
-                match abandoned {
-                    Abandoned::Request(id) => {
-                        let reason = Some(reason.to_owned());
-                        let params = CancelledNotificationParam::new(Some(id), reason);
-                        peer.send_notification(CancelledNotification::new(params).into()).await
-                    }
-                    Abandoned::Task(id) => peer.cancel_task(CancelTaskParams::new(id)).await,
-                }
-            };
-            if let Ok(Err(error)) = tokio::time::timeout(TELLING, telling).await {
-                tracing::debug!(target: "neuron_mcp", %error, "the cancellation of a request could not be sent");
-            }
+            let params = CancelledNotificationParam::new(Some(id), reason);
+            tell(peer.send_notification(CancelledNotification::new(params).into())).await;
         });
+    }
+}
+
+/// Cancels a task at the server. `notifications/cancelled` must not be used for a task (tasks extension, "Task
+/// Cancellation").
+pub(super) async fn cancel_task(peer: &Peer<RoleClient>, id: String) {
+    tell(peer.cancel_task(CancelTaskParams::new(id))).await;
+}
+
+/// Sends a cancellation to the server, for at most [`TELLING`].
+async fn tell<T>(telling: impl Future<Output = Result<T, ServiceError>>) {
+    if let Ok(Err(error)) = tokio::time::timeout(TELLING, telling).await {
+        tracing::debug!(target: "neuron_mcp", %error, "the cancellation of a request could not be sent");
     }
 }

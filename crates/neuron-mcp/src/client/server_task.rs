@@ -13,10 +13,11 @@ use rmcp::model::{
 };
 use rmcp::service::ServiceError;
 use serde_json::Value;
+use tokio::sync::oneshot;
 
 use super::McpClient;
 use super::clock::Clock;
-use super::request::{self, Scope, TellServer};
+use super::request::{self, Scope};
 use crate::wire::task::{self, ReportedState, ReportedTask};
 use crate::{McpCancelled, McpTimeout, wire};
 
@@ -44,26 +45,23 @@ impl McpClient {
         scope: &Scope,
         created: &Value,
     ) -> Result<ServerResult, McpError> {
-        let connection = self.current();
         // Up to version 2025-11-25, the extension does not exist.
-        if connection.version.has_handshake() {
+        if self.current().version.has_handshake() {
             let text = format!(
                 "the server created a task for the call of `{tool}`, but tasks were not requested"
             );
             return Err(McpError::ToolCall(text));
         }
         let task = task::parse(created, true).map_err(|reason| unusable(tool, &reason))?;
-        let mut cancel = TellServer::of_task(&connection.peer, &task.id);
+        let followed = self.link.follow(&task.id);
         let scope = Scope { is_tool: false, ..scope.clone() };
         let following = Following { client: self, tool, id: task.id.clone(), scope: &scope };
-        let ended = tokio::select! {
+        tokio::select! {
             biased;
             () = scope.cancelled() => Err(request::cancelled(CALL)),
             error = self.link.closed() => Err(error),
-            ended = following.to_end(task, &mut cancel) => ended,
-        };
-        drop(cancel);
-        ended
+            ended = following.to_end(task, followed) => ended,
+        }
     }
 }
 
@@ -78,11 +76,11 @@ struct Following<'a> {
 }
 
 impl Following<'_> {
-    /// Waits for the end of the task. Disarms `cancel` if the task has ended.
+    /// Waits for the end of the task, and sends it to `followed`.
     async fn to_end(
         &self,
         mut task: ReportedTask,
-        cancel: &mut TellServer,
+        followed: oneshot::Sender<()>,
     ) -> Result<ServerResult, McpError> {
         let settings = &self.client.shared.settings;
         // Each request about the task has a limit for the time without a response. So only the total time is limited.
@@ -116,15 +114,15 @@ impl Following<'_> {
                     }
                 }
                 ReportedState::Completed(result) => {
-                    cancel.disarm();
+                    let _ = followed.send(());
                     return Ok(*result);
                 }
                 ReportedState::Failed(error) => {
-                    cancel.disarm();
+                    let _ = followed.send(());
                     return Err(wire::error::from_service(CALL, ServiceError::McpError(error)));
                 }
                 ReportedState::Cancelled => {
-                    cancel.disarm();
+                    let _ = followed.send(());
                     return Err(request::cancelled(CALL));
                 }
             }
@@ -138,9 +136,7 @@ impl Following<'_> {
             unless_expired(&clock, pause).await?;
             let get = GetTaskRequest::new(GetTaskParams::new(&self.id));
             let reported = self.send(&clock, ClientRequest::GetTaskRequest(get)).await?;
-            let connection = self.client.current();
-            cancel.move_to(&connection.peer);
-            changes = connection.watch.task_changes();
+            changes = self.client.current().watch.task_changes();
             let reported = serde_json::to_value(reported).unwrap_or_default();
             task = task::parse(&reported, false).map_err(|reason| unusable(self.tool, &reason))?;
         }

@@ -222,6 +222,7 @@ async fn told_of_cancellation(server: &mut Script) {
         let request = server.next().await.expect("the client is there");
         if request["method"] == "tasks/cancel" {
             assert_eq!(request["params"]["taskId"], "t1");
+            server.reply(&request, json!({ "resultType": "complete" })).await;
             return;
         }
     }
@@ -250,6 +251,36 @@ async fn cancelled_or_dropped_call_cancels_the_task() {
         () = serving => {}
     }
     told_of_cancellation(&mut server).await;
+}
+
+// The connection was closed before the cancellation was sent.
+#[tokio::test]
+async fn close_after_a_dropped_call_cancels_the_task() {
+    let (client, mut server) = connect(McpClient::builder()).await;
+    tokio::select! {
+        _ = client.call_tool_json("work", Value::Null) => panic!("the task has not ended"),
+        () = async {
+            create(&mut server).await;
+            server.expect("tasks/get").await;
+        } => {}
+    }
+    tokio::join!(client.close(), told_of_cancellation(&mut server));
+}
+
+// The call is not polled while the client is closed.
+#[tokio::test]
+async fn close_cancels_the_task_of_a_suspended_call() {
+    let (client, mut server) = connect(McpClient::builder()).await;
+    let mut call = std::pin::pin!(client.call_tool_json("work", Value::Null));
+    tokio::select! {
+        _ = &mut call => panic!("the task has not ended"),
+        () = async {
+            create(&mut server).await;
+            server.expect("tasks/get").await;
+        } => {}
+    }
+    tokio::join!(client.close(), told_of_cancellation(&mut server));
+    assert!(call.await.unwrap_err().to_string().contains("the client is closed"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -389,7 +420,9 @@ async fn cancellation_and_close_end_an_open_form() {
             create(&mut server).await;
             report(&mut server, asks("a", "never")).await;
             match closes {
-                true => client.close().await,
+                true => {
+                    tokio::join!(client.close(), told_of_cancellation(&mut server));
+                }
                 false => ctx.cancellation_token.cancel(),
             }
         };
