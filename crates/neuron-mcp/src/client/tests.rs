@@ -415,6 +415,45 @@ async fn dropping_the_client_ends_a_running_reconnect() {
     while server.next().await.is_some() {}
 }
 
+// The cancellation was sent over the connection on which the task was created.
+#[tokio::test]
+async fn task_is_cancelled_over_a_new_connection() {
+    let (sender, mut servers) = mpsc::unbounded_channel();
+    let doors = Doors { servers: sender, state: Arc::default() };
+    let shared = Shared::new(Settings::default(), Handlers::default(), None);
+    let capabilities =
+        json!({ "tools": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let connecting = McpClient::connect(doors, shared);
+    let serving = async {
+        let mut server = servers.recv().await.unwrap();
+        server.tell_versions(capabilities.clone()).await;
+        server
+    };
+    let (client, mut server) = tokio::join!(connecting, serving);
+    let client = client.unwrap();
+    {
+        let mut call = pin!(client.call_tool_json("work", Value::Null));
+        let created = json!({
+            "resultType": "task", "taskId": "t1", "status": "working", "ttlMs": null,
+            "createdAt": "2026-07-28T10:00:00Z", "lastUpdatedAt": "2026-07-28T10:00:00Z",
+            "pollIntervalMs": 100,
+        });
+        let serving = async {
+            answer(&mut server, "tools/call", created).await;
+            server.expect("tasks/get").await;
+        };
+        tokio::select! {
+            _ = &mut call => panic!("the task has not ended"),
+            () = serving => {}
+        }
+        lose(&client, server).await;
+    }
+    let mut server = servers.recv().await.unwrap();
+    server.tell_versions(capabilities).await;
+    let cancel = answer(&mut server, "tasks/cancel", json!({})).await;
+    assert_eq!(cancel["params"]["taskId"], "t1");
+}
+
 #[tokio::test]
 async fn call_is_cancelled_during_a_reconnect() {
     let Street { client, server, mut servers, .. } = street(Settings::default()).await;
