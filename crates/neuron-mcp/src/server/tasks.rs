@@ -24,6 +24,7 @@ pub(crate) use self::run::ToolRun;
 pub(crate) use self::source::DynTaskSource;
 pub use self::source::{McpTask, McpTaskState, TaskSource};
 use super::serving::random;
+use crate::wire;
 
 /// Default for [`McpTasks::with_ttl`].
 const TTL: Duration = Duration::from_secs(60 * 60);
@@ -104,8 +105,8 @@ impl McpTasks {
         self
     }
 
-    /// Sets how long a task may run, and how long its result is kept after its end. A task that runs longer fails.
-    /// Defaults to one hour.
+    /// Sets how long a task may run, and how long its result is kept after its end. A task that runs longer fails. With
+    /// [`Duration::MAX`] there is no limit. Defaults to one hour.
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
@@ -117,8 +118,9 @@ impl McpTasks {
         self
     }
 
-    /// Sets the maximum number of tasks in memory. Defaults to 1000. If there are more, the result that expires first is
-    /// removed. If all tasks are running, further calls do not become tasks.
+    /// Sets the maximum number of tasks in memory of each caller. Defaults to 1000. If there are more, the result of the
+    /// caller that expires first is removed. If all of its tasks are running, further calls of the caller do not become
+    /// tasks. If the server does not authenticate, all clients are one caller.
     pub fn with_max_tasks(mut self, tasks: usize) -> Self {
         self.max_tasks = tasks;
         self
@@ -137,7 +139,7 @@ impl McpTasks {
 
     /// Returns the suggested time between two requests for the state of a task, in milliseconds.
     fn poll_interval_ms(&self) -> u64 {
-        u64::try_from(self.poll_interval.as_millis()).unwrap_or(u64::MAX)
+        wire::task::poll_interval_ms(self.poll_interval)
     }
 
     /// Returns the source of stored tasks. Returns an error if there is none.
@@ -153,12 +155,13 @@ impl McpTasks {
         self.source.is_some()
     }
 
-    /// Keeps a task. Returns its new id, or `None` if too many tasks are running.
+    /// Keeps a task. Returns its new id, or `None` if too many tasks of its caller are running.
     fn keep(&self, task: &Arc<Kept>) -> Option<String> {
         let id = URL_SAFE_NO_PAD.encode(random::<24>().ok()?);
         let mut kept = self.lock();
-        if kept.len() >= self.max_tasks {
-            let ended = kept.iter().filter_map(|(id, task)| Some((task.kept_until()?, id.clone())));
+        let own = || kept.iter().filter(|(_, other)| other.belongs_to(task.principal()));
+        if own().count() >= self.max_tasks {
+            let ended = own().filter_map(|(id, task)| Some((task.removal_order()?, id.clone())));
             let (_, first) = ended.min()?;
             kept.remove(&first);
         }
@@ -175,7 +178,7 @@ impl McpTasks {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Kept>>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        kept.retain(|_, task| task.kept_until().is_none_or(|until| now < until));
+        kept.retain(|_, task| !task.has_expired(now));
         kept
     }
 }

@@ -98,6 +98,20 @@ pub(crate) fn parse(task: &Value, is_new: bool) -> Result<ReportedTask, String> 
     Ok(ReportedTask { id, interval, message, state })
 }
 
+/// The largest number of milliseconds that clients in JavaScript accept (2^53 - 1, `z.int()` of the TypeScript SDK).
+const MOST_MILLIS: u64 = (1 << 53) - 1;
+
+/// Converts the time for which a task is kept. Returns `None`, which means no limit, if clients do not accept the
+/// number.
+pub(crate) fn ttl_ms(time: Duration) -> Option<u64> {
+    u64::try_from(time.as_millis()).ok().filter(|millis| *millis <= MOST_MILLIS)
+}
+
+/// Converts the time between two requests for the state of a task.
+pub(crate) fn poll_interval_ms(interval: Duration) -> u64 {
+    ttl_ms(interval).unwrap_or(MOST_MILLIS)
+}
+
 /// Formats a time for the client, in UTC.
 pub(crate) fn timestamp(time: SystemTime) -> String {
     DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Millis, true)

@@ -47,15 +47,15 @@ pub(super) enum Phase {
     /// The call or the task has ended.
     Ended {
         payload: TaskPayload,
-        /// Time until which the result is kept.
-        until: Instant,
+        /// Time until which the result is kept. `None` for no limit.
+        until: Option<Instant>,
     },
     /// The task continues as a task of the source.
     Stored {
         /// Id of the task at the source.
         id: String,
         /// Time until which the id is kept. Each request of the client extends the time.
-        until: Instant,
+        until: Option<Instant>,
     },
 }
 
@@ -74,14 +74,30 @@ impl Kept {
         }
     }
 
-    pub(super) fn belongs_to(&self, principal: Option<&str>) -> bool {
-        self.principal.as_deref() == principal
+    pub(super) fn principal(&self) -> Option<&str> {
+        self.principal.as_deref()
     }
 
-    /// Returns the time until which the task is kept. Returns `None` for a tool that runs.
-    pub(super) fn kept_until(&self) -> Option<Instant> {
+    pub(super) fn belongs_to(&self, principal: Option<&str>) -> bool {
+        self.principal() == principal
+    }
+
+    /// Returns `true` if the task is no longer kept.
+    pub(super) fn has_expired(&self, now: Instant) -> bool {
         match &self.lock().phase {
-            Phase::Ended { until, .. } | Phase::Stored { until, .. } => Some(*until),
+            Phase::Ended { until, .. } | Phase::Stored { until, .. } => {
+                until.is_some_and(|until| until <= now)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the order in which tasks are removed if there are too many. A result that expires first is removed first,
+    /// and the id of a stored task, which still runs, last. Returns `None` for a tool that runs.
+    pub(super) fn removal_order(&self) -> Option<impl Ord> {
+        match &self.lock().phase {
+            Phase::Ended { until, .. } => Some((false, until.is_none(), *until)),
+            Phase::Stored { until, .. } => Some((true, until.is_none(), *until)),
             _ => None,
         }
     }
@@ -97,10 +113,9 @@ impl Kept {
         }
     }
 
-    /// Returns the time until which a task is kept that ends now.
-    fn later(&self) -> Instant {
-        let now = Instant::now();
-        now.checked_add(self.ttl).unwrap_or(now)
+    /// Returns the time until which a task is kept that ends now. Returns `None` for no limit.
+    fn later(&self) -> Option<Instant> {
+        Instant::now().checked_add(self.ttl)
     }
 
     /// Makes the call a task with the id that `keep` returns. Returns `None` if the call has ended, if it is a task
@@ -125,7 +140,7 @@ impl Kept {
         let mut state = self.lock();
         let is_call = matches!(state.phase, Phase::Call);
         if is_call {
-            let until = Instant::now();
+            let until = Some(Instant::now());
             state.enter(Phase::Ended { payload: TaskPayload::Cancelled, until });
         }
         is_call
@@ -214,8 +229,7 @@ impl Kept {
             Phase::Ended { .. } => state.changed_at.duration_since(self.created_at),
             _ => Ok(Duration::ZERO),
         };
-        let kept = age.unwrap_or_default().saturating_add(self.ttl).as_millis();
-        task.ttl_ms = Some(u64::try_from(kept).unwrap_or(u64::MAX));
+        task.ttl_ms = wire::task::ttl_ms(age.unwrap_or_default().saturating_add(self.ttl));
         task.poll_interval_ms = Some(self.poll_interval_ms);
         task.status_message.clone_from(&state.message);
         DetailedTask::new(task, payload)

@@ -201,8 +201,14 @@ impl McpTasks {
             }
             McpTaskState::Cancelled => TaskPayload::Cancelled,
         };
+        let created = created_at;
         let [created_at, changed_at] = [created_at, changed_at].map(wire::task::timestamp);
         let mut task = Task::new(shown, payload.status(), created_at, changed_at);
+        if shown != id {
+            // The id in memory is kept for this time after this request.
+            let age = SystemTime::now().duration_since(created).unwrap_or_default();
+            task.ttl_ms = wire::task::ttl_ms(age.saturating_add(self.ttl));
+        }
         task.poll_interval_ms = Some(self.poll_interval_ms());
         task.status_message = message;
         Ok(DetailedTask::new(task, payload))

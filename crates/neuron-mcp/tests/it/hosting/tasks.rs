@@ -79,6 +79,21 @@ async fn shutdown_waits_for_tasks_and_reports_their_results() {
     server.ended().await.unwrap();
 }
 
+// The callers shared one limit, so a caller could remove the results of another.
+#[tokio::test]
+async fn each_caller_has_its_own_limit_of_tasks() {
+    let tasks = McpTasks::new().with_rule(|_| Some(Duration::ZERO)).with_max_tasks(1);
+    let change = |server: McpServer| server.with_tasks(tasks);
+    let server = start_with(change, |config| config.authenticate(by_name)).await;
+    let id = begin(&server).await;
+    server.waiting.release.notify_one();
+    assert_eq!(result(&server, &id).await, "waited");
+    let call = request("bob", "tools/call", json!({ "name": "wait", "arguments": {} }));
+    let response = call.send(server.addr).await.messages().pop().unwrap();
+    assert_eq!(response["result"]["resultType"], "task", "{response}");
+    assert_eq!(result(&server, &id).await, "waited");
+}
+
 // Only the streams of responses ended.
 #[tokio::test]
 async fn dropped_server_and_shutdown_after_the_grace_time_end_tasks() {

@@ -310,6 +310,35 @@ async fn task_expires_after_its_ttl() {
     client.close().await;
 }
 
+// The result was removed at once, and clients in JavaScript reject numbers above 2^53 - 1.
+#[tokio::test(start_paused = true)]
+async fn result_without_a_time_limit_is_kept() {
+    let release = Arc::new(Notify::new());
+    for (ttl, shown) in [
+        (Duration::MAX, Value::Null),
+        (Duration::from_millis(1 << 53), Value::Null),
+        (Duration::from_secs(1 << 42), json!((1_u64 << 42) * 1000)),
+    ] {
+        let tasks = at_once().with_ttl(ttl);
+        let mut client = modern(&McpServer::new(waiting(&release)).with_tasks(tasks));
+        let id = begin(&mut client, "wait").await;
+        let state = wait_for(&mut client, &id, "working").await;
+        assert_eq!(state["ttlMs"], shown);
+        release.notify_one();
+        wait_for(&mut client, &id, "completed").await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        wait_for(&mut client, &id, "completed").await;
+        client.close().await;
+    }
+
+    let tasks = McpTasks::new().with_poll_interval(Duration::MAX);
+    let mut client = modern(&with_source(&Source::new(), tasks));
+    let state = get(&mut client, "stored").await;
+    assert_eq!(state["result"]["pollIntervalMs"], (1_u64 << 53) - 1, "{state}");
+    assert_eq!(state["result"]["ttlMs"], Value::Null);
+    client.close().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn call_is_no_task_if_too_many_tasks_run() {
     let release = Arc::new(Notify::new());
@@ -601,6 +630,9 @@ async fn task_in_memory_continues_as_a_task_of_the_source() {
     let id = begin(&mut client, "start_later").await;
     assert_ne!(id, "stored");
     let state = wait_for(&mut client, &id, "input_required").await;
+    // The stored task has no time limit, but the server forgets the id of the task in memory.
+    let ttl = state["ttlMs"].as_u64().unwrap();
+    assert!((3_600_000..3_700_000).contains(&ttl), "{state}");
     let right = json!({ "name": { "action": "accept", "content": { "name": "Ann" } } });
     assert_eq!(state["inputRequests"]["name"]["params"]["message"], "Name?");
     update(&mut client, &id, right).await;
