@@ -15,13 +15,14 @@ use rmcp::model::{
     PaginatedRequestParams, RequestId, RequestMetaObject, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::clock::Clock;
 use super::connection::{Connection, with_exit_report};
 use super::settings::Shared;
-use super::watch::Progress;
+use super::watch::{Progress, Watch};
 use crate::span::RequestSpan;
 use crate::wire;
 use crate::{McpCancelled, McpLimitExceeded, McpTimeout, TraceContext};
@@ -343,10 +344,17 @@ async fn round(
     request.extensions_mut().insert(Arc::clone(progress));
     let options = PeerRequestOptions::default().with_meta(metadata(connection, shared, scope));
     let sent = connection.peer.send_cancellable_request(request, options);
-    let mut handle = sent.await.map_err(Failure::Service)?;
+    let handle = sent.await.map_err(Failure::Service)?;
     span.has_id(&handle.id);
 
-    let mut abandoned = TellServer::of_request(&handle.peer, handle.id.clone());
+    // Only the response to a tool call may be a task, and only since MCP 2026-07-28.
+    let may_create_task = method == "tools/call" && !connection.version.has_handshake();
+    let mut abandoned = TellServer {
+        abandoned: Some((handle.peer, handle.id)),
+        response: handle.rx,
+        tasks: may_create_task.then(|| Arc::clone(&connection.watch)),
+        reason: "cancelled by the caller",
+    };
     let mut questions = connection.watch.questions();
     let settings = &shared.settings;
     let mut clock = Clock::start(settings.request_timeout, settings.max_request_time);
@@ -354,7 +362,7 @@ async fn round(
         clock.pause(*questions.borrow_and_update() > 0);
         tokio::select! {
             biased;
-            answer = &mut handle.rx => {
+            answer = &mut abandoned.response => {
                 abandoned.disarm();
                 let answer = answer.unwrap_or(Err(ServiceError::TransportClosed));
                 return answer.map_err(Failure::Service);
@@ -397,19 +405,20 @@ pub(super) fn cancelled(method: &str) -> McpError {
 /// Maximum time for sending a cancellation to the server.
 pub(super) const TELLING: Duration = Duration::from_secs(10);
 
-/// A guard for a pending request. Dropping the guard sends `notifications/cancelled` to the server.
+/// A guard for a pending request. Dropping the guard sends `notifications/cancelled` to the server. If the server has
+/// responded with a task at the same time, the task is cancelled too.
 struct TellServer {
     /// The request to cancel. `None` once the guard is disarmed.
     abandoned: Option<(Peer<RoleClient>, RequestId)>,
+    /// Receives the response of the server.
+    response: oneshot::Receiver<Result<ServerResult, ServiceError>>,
+    /// The connection, if the response may be a task.
+    tasks: Option<Arc<Watch>>,
     /// The reason that the notification contains.
     reason: &'static str,
 }
 
 impl TellServer {
-    fn of_request(peer: &Peer<RoleClient>, id: RequestId) -> Self {
-        Self { abandoned: Some((peer.clone(), id)), reason: "cancelled by the caller" }
-    }
-
     /// Disables this guard, so that its drop sends no cancellation to the server. Called when the response has arrived
     /// or the connection has ended.
     fn disarm(&mut self) {
@@ -427,9 +436,25 @@ impl Drop for TellServer {
         // Without a runtime, the connection has ended too, and there is nothing to cancel.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let reason = Some(self.reason.to_owned());
+        let response = std::mem::replace(&mut self.response, oneshot::channel().1);
+        let late = self.tasks.take().map(|watch| (watch.late_response(id.clone()), watch));
         runtime.spawn(async move {
-            let params = CancelledNotificationParam::new(Some(id), reason);
+            let params = CancelledNotificationParam::new(Some(id.clone()), reason);
             tell(peer.send_notification(CancelledNotification::new(params).into())).await;
+            let Some((late, watch)) = late else { return };
+            let result = async {
+                tokio::select! {
+                    Ok(Ok(result)) = response => Some(result),
+                    Ok(result) = late => Some(result),
+                    else => None,
+                }
+            };
+            let result = tokio::time::timeout(TELLING, result).await;
+            watch.forget(&id);
+            let created = result.ok().flatten().as_ref().and_then(wire::task::created);
+            if let Some(Ok(task)) = created.map(|created| wire::task::parse(&created, true)) {
+                cancel_task(&peer, task.id).await;
+            }
         });
     }
 }

@@ -16,7 +16,7 @@ use rmcp::model::{
 use rmcp::service::{RoleClient, ServiceError};
 use rmcp::transport::Transport;
 use serde_json::Value;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::events::{EventSender, McpEvent};
@@ -34,6 +34,8 @@ pub(super) struct Watch {
     /// Pending requests by progress token, each with its id and its progress receiver. An entry is removed when the
     /// response arrives. [`await_progress`](Self::await_progress) removes entries of dropped receivers.
     waiting: Mutex<HashMap<ProgressToken, (RequestId, Weak<Progress>)>>,
+    /// Cancelled tool calls whose response may still arrive, and may be a task.
+    abandoned: Mutex<HashMap<RequestId, oneshot::Sender<ServerResult>>>,
     /// The id of this client's own `subscriptions/listen` request. Distinguishes it from requests of this kind that the
     /// user sends through the SDK.
     subscription: Mutex<Option<RequestId>>,
@@ -57,6 +59,7 @@ impl Watch {
             events,
             handlers,
             waiting: Mutex::default(),
+            abandoned: Mutex::default(),
             subscription: Mutex::default(),
             asking: watch::Sender::new(0),
             tasks: watch::Sender::new(0),
@@ -164,6 +167,19 @@ impl Watch {
     fn answered(&self, answered: &RequestId) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|_, (id, _)| id != answered);
+    }
+
+    /// Returns a receiver of the late response to a cancelled tool call. The SDK drops the response. Call
+    /// [`forget`](Self::forget) afterwards.
+    pub(super) fn late_response(&self, id: RequestId) -> oneshot::Receiver<ServerResult> {
+        let (sender, response) = oneshot::channel();
+        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
+        response
+    }
+
+    /// Stops waiting for the late response to a cancelled tool call. Returns its sender.
+    pub(super) fn forget(&self, id: &RequestId) -> Option<oneshot::Sender<ServerResult>> {
+        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
     /// Passes a progress notification to the [`Progress`] of its request. Drops the notification if the request is no
@@ -301,6 +317,12 @@ impl<T> Watched<T> {
 
     /// Updates the state for a message that the server sent. Returns the message that the SDK must handle, if any.
     fn note_received(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+        if let JsonRpcMessage::Response(response) = &message
+            && let Some(late) = self.watch.forget(&response.id)
+        {
+            // An error means that the client waits no longer.
+            let _ = late.send(response.result.clone());
+        }
         let answered = match &message {
             // Progress of a task is still accepted.
             JsonRpcMessage::Response(response)

@@ -253,6 +253,21 @@ async fn cancelled_or_dropped_call_cancels_the_task() {
     told_of_cancellation(&mut server).await;
 }
 
+// The SDK drops the response to a cancelled request, and the task went on.
+#[tokio::test]
+async fn task_that_is_created_for_a_cancelled_call_is_cancelled() {
+    let (client, mut server) = connect(McpClient::builder()).await;
+    let mut call = None;
+    tokio::select! {
+        _ = client.call_tool_json("work", Value::Null) => panic!("the call has not ended"),
+        () = async { call = Some(server.expect("tools/call").await) } => {}
+    }
+    server.expect("notifications/cancelled").await;
+    let created = task("working", json!({ "resultType": "task" }));
+    server.reply(&call.unwrap(), created).await;
+    told_of_cancellation(&mut server).await;
+}
+
 // The connection was closed before the cancellation was sent.
 #[tokio::test]
 async fn close_after_a_dropped_call_cancels_the_task() {
