@@ -448,7 +448,8 @@ async fn task_is_cancelled_over_a_new_connection() {
         }
         lose(&client, server).await;
     }
-    let mut server = servers.recv().await.unwrap();
+    let connected = tokio::time::timeout(Duration::from_secs(10), servers.recv()).await;
+    let mut server = connected.expect("a new connection").unwrap();
     server.tell_versions(capabilities).await;
     let cancel = answer(&mut server, "tasks/cancel", json!({})).await;
     assert_eq!(cancel["params"]["taskId"], "t1");
