@@ -5,7 +5,7 @@
 //! that needs a program downloads it into the target folder. Other processes wait until the download has finished.
 //! After that, no network is needed.
 
-mod debian;
+pub mod debian;
 mod folder;
 mod npm;
 mod programs;

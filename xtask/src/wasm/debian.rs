@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use neuron_testkit::fetch::debian::apt_settings;
 use neuron_testkit::fetch::fill_once;
 
 use crate::{compiler, process};
@@ -98,17 +99,6 @@ fn fetch(folder: &Path) -> Result<(), String> {
     let wrapper = folder.join("rustc");
     fs::write(&wrapper, WRAPPER).map_err(in_folder)?;
     fs::set_permissions(&wrapper, Permissions::from_mode(0o755)).map_err(in_folder)
-}
-
-/// Returns an apt configuration with our own folders for package lists and downloads. We cannot use the machine's
-/// lists, because they may be old and only root can update them.
-fn apt_settings(lists: &Path, cache: &Path) -> String {
-    let (lists, cache) = (lists.display(), cache.display());
-    // By default apt downloads as an unprivileged user, who cannot write into our folder.
-    format!(
-        "Dir::State::lists \"{lists}\";\nDir::Cache \"{cache}\";\n\
-         APT::Sandbox::User \"root\";\nAPT::Update::Error-Mode \"any\";\n"
-    )
 }
 
 /// Returns the packages to download. `depends` is the output of `apt-cache depends`. The C library and the linker are
