@@ -15,9 +15,7 @@ pub(crate) fn is_long(text: &str) -> bool {
 /// Returns a JSON text with quotes around each integer that does not fit into 64 bits. Returns `None` if it has no such
 /// integer.
 pub(crate) fn quoted(text: &str) -> Option<String> {
-    // Most texts have no such number, and a scan for the digits is cheap.
-    let has_digits = |run: &[u8]| run.len() >= LONG;
-    if !text.as_bytes().split(|byte| !byte.is_ascii_digit()).any(has_digits) {
+    if !has_many_digits(text.as_bytes()) {
         return None;
     }
     let (mut result, mut copied, mut is_changed) =
@@ -49,6 +47,14 @@ pub(crate) fn quoted(text: &str) -> Option<String> {
     is_changed.then_some(result)
 }
 
+/// Returns `true` if a text has [`LONG`] digits in a row. Most texts have not.
+fn has_many_digits(text: &[u8]) -> bool {
+    // Of so many digits in a row, one is at a position that this looks at. Each event of a stream is searched.
+    let is_possible = text.iter().skip(LONG - 1).step_by(LONG).any(u8::is_ascii_digit);
+    let is_long = |run: &[u8]| run.len() >= LONG;
+    is_possible && text.split(|byte| !byte.is_ascii_digit()).any(is_long)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +79,11 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(quoted(text).as_deref(), expected, "{text}");
+        }
+        for before in 0..3 * LONG {
+            let text = format!("{}18446744073709551616 ", " ".repeat(before));
+            let expected = format!("{}\"18446744073709551616\" ", " ".repeat(before));
+            assert_eq!(quoted(&text), Some(expected), "{before}");
         }
         // Any text, also one that is cut off.
         let whole = r#"{"a":"\"","b":[-123456789012345678901,18446744073709551616],"c":"ü"}"#;
