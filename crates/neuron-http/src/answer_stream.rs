@@ -115,12 +115,12 @@ impl<B, A: Decoder> AnswerStream<B, A> {
         }
     }
 
-    /// Decodes a chunk of bytes, up to the end of the response. Bytes after it are ignored, in the same chunk as in a
-    /// later one.
+    /// Decodes a chunk of bytes. Returns an error at the end of the response too, because an error stops the framing:
+    /// bytes after the end are ignored, in the same chunk as in a later one.
+    #[inline]
     fn feed(&mut self, bytes: &[u8]) -> Result<(), ProviderError> {
         let Self { framing, answer, ready, ended, secret, .. } = self;
-        let fed = framing.feed(bytes, |frame| take(answer, frame, secret, ready, ended));
-        if self.ended { Ok(()) } else { fed }
+        framing.feed(bytes, |frame| take(answer, frame, secret, ready, ended))
     }
 
     /// Returns an error if the JSON of an error arrived where an event was due. A response that is complete otherwise may
@@ -215,20 +215,18 @@ where
                 return Poll::Ready(None);
             }
             let fed = match ready!(Pin::new(&mut self.body).poll_next(cx)) {
-                Some(Ok(bytes)) => {
-                    let fed = self.feed(&bytes);
-                    if self.ended
-                        && let Err(error) = self.check_foreign()
-                    {
-                        Err(error)
-                    } else if self.ended {
-                        self.add_metadata();
-                        self.awaits_end = (self.expect_end)(&mut self.body);
-                        continue;
-                    } else {
-                        fed
-                    }
-                }
+                Some(Ok(bytes)) => match self.feed(&bytes) {
+                    Ok(()) => continue,
+                    Err(_) if self.ended => match self.check_foreign() {
+                        Ok(()) => {
+                            self.add_metadata();
+                            self.awaits_end = (self.expect_end)(&mut self.body);
+                            continue;
+                        }
+                        error => error,
+                    },
+                    error => error,
+                },
                 // Some servers keep the connection open after the response.
                 Some(Err(error @ ProviderError::Timeout(_))) => self.finish().map_err(|_| error),
                 Some(Err(error)) => {

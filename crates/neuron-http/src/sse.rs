@@ -134,9 +134,11 @@ impl Framing for SseDecoder {
 /// Returns the position of the first CR or LF. For a few bytes, a simple loop is faster than `memchr2`.
 #[inline]
 fn line_end(bytes: &[u8]) -> Option<usize> {
-    match bytes.len() {
-        ..16 => bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')),
-        _ => memchr2(b'\n', b'\r', bytes),
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    match bytes {
+        [byte] => is_end(byte).then_some(0),
+        bytes if bytes.len() < 16 => bytes.iter().position(is_end),
+        bytes => memchr2(b'\n', b'\r', bytes),
     }
 }
 
