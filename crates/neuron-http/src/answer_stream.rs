@@ -207,8 +207,13 @@ where
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            if let Some(mut event) = self.ready.pop_front() {
-                self.names.restore_event(&mut event);
+            let Self { ready, names, .. } = &mut *self;
+            if let Some(event) = ready.front_mut()
+                && !names.is_empty()
+            {
+                names.restore_event(event);
+            }
+            if let Some(event) = ready.pop_front() {
                 return Poll::Ready(Some(event));
             }
             if self.ended {

@@ -197,6 +197,11 @@ impl OriginalNames {
         self.0.get(sent).map_or(sent, String::as_str)
     }
 
+    /// Returns `true` if all tools have their own names in the request, as nearly always.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Adds the original name after each quoted name in a text that a tool has only in the request.
     pub(crate) fn beside_sent(&self, mut text: String) -> String {
         for (sent, original) in &self.0 {
