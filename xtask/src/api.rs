@@ -22,6 +22,7 @@
 //! - The printed path of an item in a private module may differ from its import paths, which are in the lines of its
 //!   re-exports.
 //! - Items of `#[doc(hidden)]` modules are not listed, even if they are re-exported.
+//! - Derived traits are not listed.
 //! - Items that a macro generates are not listed, except items that are written in the macro call, as in
 //!   `pin_project!`. Traits from blanket implementations and auto traits are not listed either.
 //! - The type and the trait of an `impl` are looked up in the crate by the last segment of their path. If several items

@@ -18,6 +18,7 @@ mod packages;
 mod prerequisites;
 mod process;
 mod sdks;
+mod sizes;
 mod suite;
 mod tools;
 mod wasm;
@@ -47,7 +48,8 @@ commands:
   charts        rewrites book/pictures/*.svg that show the figures of benches/README.md
   faults [TEXT] deliberate faults in the loop, or those with TEXT in their names
   fetch [NAME]  fetches the third-party programs that tests need, or one, and prints their paths
-  help          prints this text";
+  help          prints this text
+  sizes         prints the lines of code, the lines of the listing and the settings of each package";
 
 fn main() -> ExitCode {
     let args = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned());
@@ -69,12 +71,13 @@ fn main() -> ExitCode {
         ["faults", text] => exit_code(faults::check(Selection::Named(text))),
         ["fetch"] => exit_code(fetch::print(None)),
         ["fetch", program] => exit_code(fetch::print(Some(program))),
+        ["sizes"] => exit_code(sizes::print()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
         }
         [] => usage_error("no command given"),
-        [command @ ("api" | "book" | "charts" | "help"), ..] => {
+        [command @ ("api" | "book" | "charts" | "help" | "sizes"), ..] => {
             usage_error(&format!("`{command}` takes no arguments"))
         }
         [command @ ("quick" | "test" | "nightly" | "faults" | "fetch"), ..] => {

@@ -1,13 +1,12 @@
-//! Creates the lines of one item in the listing of the public API. The lines are for its declaration, fields, variants,
-//! associated items and derived traits.
+//! Creates the lines of one item in the listing of the public API. The lines are for its declaration, fields, variants and
+//! associated items.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::punctuated::Punctuated;
 use syn::{
     Attribute, Fields, FnArg, Generics, ImplItem, ImplItemConst, ImplItemFn, Item, ItemConst,
-    ItemEnum, ItemFn, ItemImpl, ItemMod, ItemStatic, ItemStruct, ItemTrait, ItemType, Meta, Pat,
-    PatIdent, Signature, Token, TraitItem, TraitItemConst, TraitItemFn, TraitItemType, Variant,
+    ItemEnum, ItemFn, ItemImpl, ItemMod, ItemStatic, ItemStruct, ItemTrait, ItemType, Pat,
+    PatIdent, Signature, TraitItem, TraitItemConst, TraitItemFn, TraitItemType, Variant,
 };
 
 use super::line::{self, Line};
@@ -29,9 +28,6 @@ pub(super) fn lines(item: &Item, module: &str, gates: &[String]) -> Vec<Line> {
     };
     let members = members.iter().filter(|member| member.is_listed());
     lines.extend(members.map(|member| member.line(&path, &spelled(&path), &gates)));
-    for attribute in own.attributes {
-        add_derived(&attribute.meta, &path, &gates, &mut lines);
-    }
     lines
 }
 
@@ -69,7 +65,7 @@ pub(super) fn implementation(
     let mut lines: Vec<Line> = members.map(|member| member.line(owner, ty, gates)).collect();
     let ItemImpl { unsafety, generics, .. } = block;
     let bounds = &generics.where_clause;
-    // Only the last segment of the trait's path is printed, as for derived traits. How the source imports the trait
+    // Only the last segment of the trait's path is printed. How the source imports the trait
     // makes no difference.
     let of = block.trait_.as_ref().and_then(|(path, _)| path.segments.last());
     let of = of.map(|name| quote!(#name for));
@@ -232,23 +228,4 @@ fn trait_item(item: &TraitItem) -> Option<Declaration<'_>> {
         }
         _ => return None,
     })
-}
-
-/// Adds a line `impl Trait for Type` for each trait in a `derive` attribute. `path` is the path of the type, and
-/// `gates` are the `cfg` attributes that precede each line.
-fn add_derived(attribute: &Meta, path: &str, gates: &[String], lines: &mut Vec<Line>) {
-    let arguments = Punctuated::<Meta, Token![,]>::parse_terminated;
-    let arguments = attribute.require_list().and_then(|list| list.parse_args_with(arguments));
-    let arguments: Vec<Meta> = arguments.into_iter().flatten().collect();
-    if attribute.path().is_ident("derive") {
-        let ty = spelled(path);
-        for name in arguments.iter().filter_map(|name| name.path().segments.last()) {
-            lines.push(Line::of_impl(path, gates, quote!(impl #name for #ty)));
-        }
-    } else if attribute.path().is_ident("cfg_attr")
-        && let Some((condition, attributes)) = arguments.split_first()
-    {
-        let gates = [gates, &[line::layout(quote!(#[cfg(#condition)]))]].concat();
-        attributes.iter().for_each(|attribute| add_derived(attribute, path, &gates, lines));
-    }
 }

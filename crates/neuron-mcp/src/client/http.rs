@@ -1,5 +1,6 @@
 //! The connector for servers over Streamable HTTP, with URL, headers and TLS.
 
+mod deep_list;
 mod legacy;
 pub(crate) mod proxy;
 mod session_client;

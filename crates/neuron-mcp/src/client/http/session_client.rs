@@ -19,6 +19,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 use tokio_util::sync::CancellationToken;
 
+use super::deep_list::is_deep_list;
 use super::legacy::Legacy;
 use crate::causes::with_causes;
 use crate::client::authorization::Authorization;
@@ -210,6 +211,10 @@ impl StreamableHttpClient for SessionHttpClient {
                     refusal,
                 ))
                 .await
+            }
+            Err(error) if is_deep_list(&message, &error) => {
+                let list = self.list_again(&uri, &message, session, headers).await;
+                list.ok_or(error)
             }
             response => response,
         }

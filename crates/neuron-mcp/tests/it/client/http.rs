@@ -251,18 +251,36 @@ fn events(body: String) -> Response<Full<Bytes>> {
 
 /// Regression test. One deep schema made the whole list unreadable.
 #[tokio::test]
-async fn tool_with_a_deep_schema_in_an_event_is_skipped() {
-    let server = serve(|asked| match asked.is("tools/list") {
-        true => {
-            let (id, result) = (&asked.message["id"], list_with_a_deep_schema());
-            events(format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n\n"))
+async fn tool_with_a_deep_schema_is_skipped() {
+    let in_event = |text: String| events(format!("data: {text}\n\n"));
+    let in_body = |text: String| {
+        let response = Response::builder().header("content-type", "application/json");
+        response.body(Full::from(text)).unwrap()
+    };
+    for (respond, requests) in [(in_event as fn(String) -> _, 1), (in_body, 2)] {
+        let lists = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&lists);
+        let server = serve(move |asked| match asked.is("tools/list") {
+            true => {
+                seen.lock().unwrap().push((asked.message.clone(), asked.headers.clone()));
+                let (id, result) = (&asked.message["id"], list_with_a_deep_schema());
+                respond(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}"))
+            }
+            false => asked.served(),
+        })
+        .await;
+        let client = McpClient::connect_http(config(&server.url)).await.unwrap();
+        let tools = client.list_tools(None).await.unwrap().items;
+        assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["flat"]);
+        // The SDK drops the text of a response that it cannot parse, so the list is requested again.
+        let lists = lists.lock().unwrap();
+        assert_eq!(lists.len(), requests);
+        for (message, headers) in lists.iter() {
+            assert_eq!(message, &lists[0].0);
+            assert_eq!(headers.get("mcp-protocol-version").unwrap(), "2025-11-25");
+            assert_eq!(headers.get("content-type").unwrap(), "application/json");
         }
-        false => asked.served(),
-    })
-    .await;
-    let client = McpClient::connect_http(config(&server.url)).await.unwrap();
-    let tools = client.list_tools(None).await.unwrap().items;
-    assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["flat"]);
+    }
 }
 
 #[tokio::test]
