@@ -49,8 +49,7 @@ pub use approval_key::ApprovalKey;
 pub use asked::{Asked, ChangedAgent, RequestLog};
 pub use batch_of_one::execute_as_batch;
 pub use cache_miss_detector::{
-    CacheMiss, CacheMissCause, CacheMissDetector, CachedModel, PrefixChange, PrefixExcerpts,
-    PrefixPart,
+    CacheMiss, CacheMissCause, CacheMissDetector, CachedModel, PrefixChange, PrefixPart,
 };
 pub use combined_policy::CombinedPolicy;
 pub use digest::{check_tool_call, llm_digest, recorded_digest, tool_digest};
