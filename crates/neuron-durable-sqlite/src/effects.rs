@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{Either, select};
-use neuron_runtime::{effect_of, outcome_unknown};
+use neuron_durable::{effect_of, outcome_unknown};
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{
@@ -95,7 +95,7 @@ impl Wanted {
         let found = EffectRow::find(connection, (run, id), (&self.tool, &self.key))?;
         let is_unfinished = self.has_begun && !self.repeats;
         let claim = match found {
-            // A journal of an earlier release has begun calls without claims.
+            // A call begins in the transaction of its claim. If the claim is missing, the call may have run.
             None if is_unfinished => Claim::Unfinished,
             Some(EffectRow {
                 owner, state: EffectState::Running | EffectState::Failed, ..

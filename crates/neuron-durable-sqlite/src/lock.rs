@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use neuron_runtime::Moment;
+use neuron_durable::Moment;
 use neuron_sqlite::Database;
 
 use crate::JournalError;
@@ -302,7 +302,7 @@ fn mode_of_database(folder: &Path) -> u32 {
 }
 
 /// Returns `true` if the lease of a locked file has expired. Returns `false` if the file contains no length of a lease.
-/// Its holder may be about to write the length, or is an older release that writes none.
+/// Its holder may be about to write the length.
 fn has_expired(path: &Path) -> bool {
     let expired = || {
         let renewed = fs::metadata(path).ok()?.modified().ok()?;

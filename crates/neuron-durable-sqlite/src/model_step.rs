@@ -1,6 +1,6 @@
 //! A model call as a step of the journal.
 
-use neuron_runtime::StepRecord;
+use neuron_durable::StepRecord;
 use neuron_types::{
     ActivityOptions, CompletionResponse, DeltaSink, DurableContext, DurableError, Provider,
     RequestRef,
@@ -24,14 +24,12 @@ impl<P: Provider> SqliteDurableContext<P> {
         let (key, asked) = (turn.key(Kind::Model), self.requests().ask(request)?);
         if let Some(step) = turn.recorded(&key)? {
             let record = read::<CompletionResponse>(&step)?;
-            match (&record.asked, &step.digest) {
-                (Some(recorded), _) => self.requests().replay(&key, &asked, recorded)?,
-                // An older release stored a digest of the request instead of the request.
-                (None, digest) => {
-                    let digest = digest.as_deref().unwrap_or_default();
-                    self.requests().replay_digest(&key, request, digest)?;
-                }
-            }
+            let Some(recorded) = &record.asked else {
+                return Err(DurableError::Other(
+                    format!("the record of {key} has no request").into(),
+                ));
+            };
+            self.requests().replay(&key, &asked, recorded)?;
             let answer = record.into_llm();
             // If the record cannot be converted to a response, the step stays the current step, so a retry reads it
             // again.

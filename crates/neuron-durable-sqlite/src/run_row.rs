@@ -81,25 +81,14 @@ impl RunRow {
 
     /// Sets the start of a new execution, a `Start` as JSON.
     pub(crate) fn set_next_start(&mut self, start: String) {
-        // A run from an earlier version of the tables has no checksum yet.
-        if self.execution == 0 && self.first_start.is_none() {
-            self.first_start = self.start.as_deref().map(checksum_of);
-        }
         self.execution += 1;
         self.start = Some(start);
     }
 
     /// Returns `true` if the run can be submitted with this start, a `Start` as JSON, and this input. It has none yet, or
     /// it has the same ones, because the call is repeated.
-    ///
-    /// A run that continued as new before the tables had [`first_start`](Self::first_start) counts as begun with any
-    /// start.
     pub(crate) fn fits(&self, start: &str, input: Option<&str>) -> bool {
-        let begun = match (self.first_start, &self.start) {
-            (Some(first), _) => first == checksum_of(start),
-            (None, Some(first)) if self.execution == 0 => checksum_of(first) == checksum_of(start),
-            _ => true,
-        };
+        let begun = self.first_start.is_none_or(|first| first == checksum_of(start));
         let has_nothing = self.start.is_none() && self.input.is_none();
         let is_same =
             |input: &str| self.input.as_deref().map(checksum_of) == Some(checksum_of(input));
@@ -264,10 +253,8 @@ impl RunRow {
             self.start.as_deref(),
             self.outcome.as_deref(),
         ];
-        // Version 1 of the tables had no such column. Without a version, the checksum is the one of version 1.
         texts.extend(self.agent_version.as_deref().map(Some));
         let sum = Checksum::of(&numbers.map(Some), &texts);
-        // Version 2 had no such column either.
         self.first_start.map_or(sum, |first| sum.with(first))
     }
 }
@@ -286,7 +273,7 @@ pub(crate) fn status_name(status: RunStatus) -> &'static str {
     }
 }
 
-/// Returns the status with a stored name. Returns `None` if no release writes this name.
+/// Returns the status with a stored name. Returns `None` if no status has this name.
 fn status_of(name: &str) -> Option<RunStatus> {
     use RunStatus as S;
     let stored = [S::Running, S::Waiting, S::Done, S::Failed, S::Cancelled, S::Stalled];

@@ -1,22 +1,26 @@
-//! The tables of a database of runs, by version ([`RUNS`]).
+//! The tables of a database of runs ([`RUNS`]).
 
 use neuron_sqlite::Schema;
 
-/// The schema of a database of runs, with a migration for each version.
+/// The schema of a database of runs.
 pub(crate) const RUNS: Schema = Schema {
     application: "neuron runs",
     // The bytes of "nrnR", which mark the SQLite file as a database of runs.
     application_id: 0x6e72_6e52,
-    migrations: &[VERSION_1, VERSION_2, VERSION_3],
+    // No release had the versions 1 and 2.
+    migrations: &["", "", VERSION_3],
 };
 
-/// The first version of the tables. Values are stored as JSON texts, and times as milliseconds since 1970.
+/// The tables. Values are stored as JSON texts, and times as milliseconds since 1970.
 ///
 /// - `sum` is the checksum of the other columns of the row.
+/// - `first_start` is the checksum of the start with which a run was made, because a run that continues as new replaces
+///   its start.
 /// - `ended_at` of a step is null until the step ends.
 /// - The arguments of a tool call are stored only in the record of the model's response.
 /// - The key of a deleted run is never used again. So a context of a deleted run cannot write to a new run.
-const VERSION_1: &str = "
+/// - `effects` has the effects of tool calls with an effect key, by outermost run.
+const VERSION_3: &str = "
     CREATE TABLE runs (
         key INTEGER PRIMARY KEY AUTOINCREMENT,
         id TEXT NOT NULL UNIQUE,
@@ -30,8 +34,13 @@ const VERSION_1: &str = "
         sum BLOB NOT NULL,
         input TEXT,
         start TEXT,
-        outcome TEXT
+        outcome TEXT,
+        agent_version TEXT,
+        first_start BLOB
     ) STRICT;
+
+    CREATE INDEX unfinished_runs ON runs (key)
+        WHERE status IN ('running', 'stalled') AND instr(id, '/') = 0;
 
     CREATE TABLE steps (
         run INTEGER NOT NULL REFERENCES runs (key) ON DELETE CASCADE,
@@ -56,29 +65,11 @@ const VERSION_1: &str = "
         run INTEGER NOT NULL REFERENCES runs (key) ON DELETE CASCADE,
         name TEXT NOT NULL,
         sent_at INTEGER NOT NULL,
-        value TEXT NOT NULL
+        value TEXT NOT NULL,
+        sum BLOB NOT NULL
     ) STRICT;
 
     CREATE INDEX signals_by_name ON signals (run, name);
-";
-
-/// The second version of the tables. It adds the version of the agent, checksums of signals, and an index of unfinished
-/// runs.
-///
-/// A run without an agent version keeps its checksum from version 1. A signal from version 1 has no checksum.
-const VERSION_2: &str = "
-    ALTER TABLE runs ADD COLUMN agent_version TEXT;
-    ALTER TABLE signals ADD COLUMN sum BLOB;
-    CREATE INDEX unfinished_runs ON runs (key)
-        WHERE status IN ('running', 'stalled') AND instr(id, '/') = 0;
-";
-
-/// The third version of the tables. It adds the effects of tool calls with an effect key, by outermost run, and the
-/// checksum of the start with which a run was made, because a run that continues as new replaces its start.
-///
-/// A run from an earlier version has no such checksum.
-const VERSION_3: &str = "
-    ALTER TABLE runs ADD COLUMN first_start BLOB;
 
     CREATE TABLE effects (
         run INTEGER NOT NULL REFERENCES runs (key) ON DELETE CASCADE,

@@ -78,18 +78,15 @@ impl SignalRow {
         Ok(signals)
     }
 
-    /// Reads a row and checks its checksum. A row that table version 1 stored has no checksum, and is not checked.
+    /// Reads a row and checks its checksum.
     fn read(row: &Row<'_>, (run, id): (i64, &str)) -> Result<Self> {
         let signal =
             Self { key: row.get(0)?, name: row.get(1)?, sent_at: row.get(2)?, value: row.get(3)? };
-        // Signals that version 1 of the tables stored have no checksum.
-        match row.get::<_, Option<Checksum>>(4)? {
-            Some(sum) if sum != signal.checksum(run) => {
-                let reason = format!("its signal {} is not as written", signal.key);
-                Err(JournalError::corrupt(id, reason).into())
-            }
-            _ => Ok(signal),
+        if row.get::<_, Checksum>(4)? != signal.checksum(run) {
+            let reason = format!("its signal {} is not as written", signal.key);
+            return Err(JournalError::corrupt(id, reason).into());
         }
+        Ok(signal)
     }
 
     /// Returns the checksum of the signal's columns.

@@ -2,7 +2,7 @@
 //! tells the status, the open wait and the signals that the run accepts.
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use neuron_runtime::{WaitEvent, WaitsFor};
+use neuron_durable::{WaitEvent, WaitsFor};
 use neuron_sqlite::Abort;
 use neuron_types::{PendingApproval, stored_json};
 use serde::Deserialize;
@@ -76,8 +76,6 @@ impl<'a> Standing<'a> {
         };
         let status = match (run.status, &wait) {
             (RunStatus::Running, Wait::Open(_)) => RunStatus::Waiting,
-            // An older release stored such a run as waiting.
-            (RunStatus::Waiting, Wait::Unanswered(_)) => RunStatus::Failed,
             (status, _) => status,
         };
         Ok(Self { status, outcome, run, wait })
@@ -185,39 +183,4 @@ fn is_open(step: &StepRow) -> bool {
 /// Formats a time for an error text. Returns an empty string without a time.
 fn shown(time: Option<DateTime<Utc>>) -> String {
     time.map_or_else(String::new, |time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::waits::received;
-
-    /// A run must be listed as failed if nobody approved or denied its pending tool calls before the deadline. The
-    /// first release stored such a run with the status `Waiting`.
-    #[test]
-    fn unanswered_run_stored_as_waiting_is_listed_as_failed() {
-        let mut run = RunRow::new("r".into(), None, 0);
-        run.status = RunStatus::Waiting;
-        let approval = PendingApproval::new("r", Vec::new());
-        let outcome =
-            json!({ "version": 1, "error_kind": "ApprovalRequired", "approval": approval });
-        run.outcome = Some(outcome.to_string());
-        let step = |signal: Option<serde_json::Value>| {
-            let step = StepRow::new(0, "signal/0".into(), 0);
-            step.ended(received(signal, 1000).unwrap(), 1000)
-        };
-        for (last, status) in [
-            (Some(step(None)), RunStatus::Failed),
-            (Some(step(Some(json!(1)))), RunStatus::Waiting),
-            (Some(StepRow::new(0, "model/0".into(), 0)), RunStatus::Waiting),
-            (None, RunStatus::Waiting),
-        ] {
-            let standing = Standing::of(&run, last.as_ref()).unwrap();
-            let waits_for = standing.waits_for().unwrap();
-            assert_eq!((standing.status, waits_for.is_some()), (status, !status.is_end()));
-            assert_eq!(standing.refuses("decide").is_some(), status.is_end());
-        }
-    }
 }

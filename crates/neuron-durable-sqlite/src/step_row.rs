@@ -20,7 +20,7 @@ pub(crate) struct StepRow {
     pub(crate) key: String,
     /// Name of the model, the tool, the signal or the recorded value. `None` if the step has no name.
     pub(crate) name: Option<String>,
-    /// Digest of the arguments of a tool call. Older releases also stored a digest of a model's request.
+    /// Digest of the arguments of a tool call. `None` if the step is not a tool call.
     pub(crate) digest: Option<String>,
     /// Effect of a tool call, which decides if the call may run again. `None` if the step is not a tool call.
     ///

@@ -1,10 +1,7 @@
 //! A hook that reports model calls that should have been read from the vendor's prompt cache
 //! ([`CacheMissDetector`]).
 
-mod clock;
 mod conversations;
-mod miss;
-mod place;
 mod prefix;
 mod report;
 mod scopes;
@@ -14,7 +11,6 @@ mod vendor;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use neuron_types::{
     HookAction, HookAttachment, HookError, HookEvent, HookScope, ObservabilityHook, Operation,
@@ -22,12 +18,7 @@ use neuron_types::{
 };
 
 use conversations::{Conversations, RunKey};
-pub use report::{
-    CacheMiss, CacheMissCause, CachedModel, PrefixChange, PrefixExcerpts, PrefixPart,
-};
-
-/// Default maximum size of the JSON of all conversations between two runs (64 MiB).
-const MAX_IDLE_BYTES: usize = 64 << 20;
+pub use report::{CacheMiss, CacheMissCause, CachedModel, PrefixChange, PrefixPart};
 
 /// Reports model calls that should have been read from the vendor's prompt cache, with the first byte that differs from
 /// the previous request. Add it to the agent as a hook.
@@ -50,8 +41,10 @@ const MAX_IDLE_BYTES: usize = 64 << 20;
 /// Vendors that cache without breakpoints cache blocks of tokens and route calls by load. Therefore half of the prompt
 /// suffices.
 ///
-/// - A call cannot read more than its own prompt. A prompt below [`minimum_tokens`](Self::minimum_tokens) is never a
-///   miss.
+/// - A call cannot read more than its own prompt. A prompt of less than 1,024 tokens (Gemini: 4,096) is never a miss.
+/// - After an hour, if the request's [cache breakpoint](neuron_types::RequestRef::cache) has this lifetime, otherwise
+///   after five minutes, a miss has the cause [`Expired`](CacheMissCause::Expired). The time counts from the start of
+///   the previous call.
 /// - A response without [`cache_read_tokens`](neuron_types::TokenUsage::cache_read_tokens) is only judged if an earlier
 ///   response of the conversation reported them. Gemini leaves out the number if it is zero.
 /// - Failed and cancelled calls are ignored. The next call is compared with the call before them.
@@ -94,14 +87,13 @@ const MAX_IDLE_BYTES: usize = 64 << 20;
 ///
 /// # Cost
 ///
-/// For each conversation of a run, the detector holds the JSON of the last request. It also holds at most
-/// [`max_idle_bytes`](Self::max_idle_bytes) for conversations between two runs. The bytes are needed to find the first
-/// byte that differs. Hashes would only find the part that differs.
+/// For each conversation of a run, the detector holds the JSON of the last request. It also holds at most 64 MiB for the
+/// conversations between two runs, and at most 10,000 of them. It keeps those that were used last. The bytes are needed
+/// to find the first byte that differs. Hashes would only find the part that differs.
 ///
 /// A call serialises the tools, the system prompt and the messages that are new since the previous call, so the cost of a
-/// call does not depend on the length of the conversation. A turn with one tool has 44 allocations with the detector and
-/// 16 without, after 100 turns as well as after 4,000. If a [layer](neuron_types::ModelLayer) replaced the messages, and
-/// in the first call of a run, all messages are serialised and compared. Nothing is copied as long as they are equal.
+/// call does not depend on the length of the conversation. All messages are serialised and compared in the first call of
+/// a run, after a change before the messages, and if a [layer](neuron_types::ModelLayer) replaced the messages.
 ///
 /// # Example
 ///
@@ -141,19 +133,11 @@ const MAX_IDLE_BYTES: usize = 64 << 20;
 #[derive(Clone)]
 pub struct CacheMissDetector {
     on_miss: Option<Arc<dyn OnMiss>>,
-    /// `None` means the lifetime in the request's cache breakpoint.
-    lifetime: Option<Duration>,
-    /// `None` means the vendor's minimum.
-    minimum_tokens: Option<usize>,
-    /// Maximum length of an excerpt in bytes. Zero means no excerpts.
-    excerpt_bytes: usize,
-    max_idle_bytes: usize,
     shared: Arc<Shared>,
     attachment: HookAttachment,
 }
 
 /// The conversations that all clones of a detector share.
-#[derive(Debug, Default)]
 struct Shared(Mutex<Conversations>);
 
 impl Shared {
@@ -168,11 +152,7 @@ impl CacheMissDetector {
     pub fn new() -> Self {
         Self {
             on_miss: None,
-            lifetime: None,
-            minimum_tokens: None,
-            excerpt_bytes: 0,
-            max_idle_bytes: MAX_IDLE_BYTES,
-            shared: Arc::default(),
+            shared: Arc::new(Shared(Mutex::new(Conversations::new()))),
             attachment: HookAttachment::default(),
         }
     }
@@ -185,42 +165,6 @@ impl CacheMissDetector {
         callback: impl Fn(&CacheMiss) + WasmCompatSend + WasmCompatSync + 'static,
     ) -> Self {
         Self { on_miss: Some(Arc::new(callback)), ..self }
-    }
-
-    /// Sets the lifetime of the vendor's cache, counted from the start of the previous call. Default: one hour if the
-    /// request's [cache breakpoint](neuron_types::RequestRef::cache) has this lifetime, otherwise five minutes.
-    ///
-    /// Set it if the provider itself sets another lifetime, or if the vendor keeps prompts longer. A miss after the
-    /// lifetime has the cause [`Expired`](CacheMissCause::Expired).
-    #[must_use]
-    pub fn lifetime(self, lifetime: Duration) -> Self {
-        Self { lifetime: Some(lifetime), ..self }
-    }
-
-    /// Sets the minimum number of prompt tokens of a call that can be a miss. Default: 4,096 for Gemini, otherwise
-    /// 1,024.
-    #[must_use]
-    pub fn minimum_tokens(self, tokens: usize) -> Self {
-        Self { minimum_tokens: Some(tokens), ..self }
-    }
-
-    /// Adds excerpts of the two requests around the first difference to the reports, of at most this number of bytes
-    /// each. Default: 0, which means no excerpts.
-    ///
-    /// Excerpts quote prompts, messages and tool results, which may contain secrets and personal data. They are only
-    /// passed to the callback and never logged.
-    #[must_use]
-    pub fn excerpts(self, bytes: usize) -> Self {
-        Self { excerpt_bytes: bytes, ..self }
-    }
-
-    /// Sets the maximum size of the JSON of all conversations between two runs. The conversations that were used last
-    /// are kept, at most 10,000. Default: 64 MiB.
-    ///
-    /// Zero means that each run is a conversation of its own.
-    #[must_use]
-    pub fn max_idle_bytes(self, bytes: usize) -> Self {
-        Self { max_idle_bytes: bytes, ..self }
     }
 
     /// Logs a miss and passes it to the callback.
@@ -265,10 +209,6 @@ impl fmt::Debug for CacheMissDetector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CacheMissDetector")
             .field("on_miss", &self.on_miss.is_some())
-            .field("lifetime", &self.lifetime)
-            .field("minimum_tokens", &self.minimum_tokens)
-            .field("excerpt_bytes", &self.excerpt_bytes)
-            .field("max_idle_bytes", &self.max_idle_bytes)
             .finish_non_exhaustive()
     }
 }

@@ -38,12 +38,8 @@ pub enum SqliteError {
         /// Name of the application that opened the database, from [`Schema::application`](crate::Schema::application).
         expected: &'static str,
     },
-    /// The database was written by a newer version of the application. It is not changed.
-    #[error(
-        "{} has schema version {found}, and this version reads up to {supported}: update the crate that opens it, or \
-         use another file",
-        path.display()
-    )]
+    /// The database was written by a newer version of the application, or by one that is too old. It is not changed.
+    #[error("{} has schema version {found}, {}", path.display(), unsupported(*found, *supported))]
     UnsupportedVersion {
         /// Path of the database.
         path: PathBuf,
@@ -243,6 +239,18 @@ impl From<SqliteError> for StorageError {
             }
             other => Self::Other(Box::new(other)),
         }
+    }
+}
+
+fn unsupported(found: u64, supported: u64) -> String {
+    match found > supported {
+        true => format!(
+            "and this version reads up to {supported}: update the crate that opens it, or use another file"
+        ),
+        false => format!(
+            "which is too old for this version, whose newest is {supported}: use another file, or open it with the \
+             version of the crate that wrote it"
+        ),
     }
 }
 

@@ -18,6 +18,9 @@ pub struct Schema {
     /// The migrations, in order. The statements at index `n` migrate version `n` to version `n + 1`. Version 0 is the
     /// empty database. Add new migrations at the end, and never change a released one.
     ///
+    /// Empty texts at the beginning stand for versions that no database has any more. An empty database is migrated
+    /// directly to the version after them. A database of such a version is not supported.
+    ///
     /// Each migration runs in its own transaction. Foreign keys are not enforced during a migration, so that it can
     /// rebuild a table. They are checked at the end of the migration.
     pub migrations: &'static [&'static str],
@@ -28,6 +31,11 @@ impl Schema {
     #[must_use]
     pub fn version(&self) -> u64 {
         self.migrations.len() as u64
+    }
+
+    /// Returns the number of versions that are not supported any more.
+    fn dropped(&self) -> usize {
+        self.migrations.iter().take_while(|migration| migration.is_empty()).count()
     }
 
     /// Migrates a database to the newest version. Processes that do so at the same time wait for each other.
@@ -62,18 +70,19 @@ impl Schema {
         }
         // The version is read again, because another process may have migrated before this transaction held the lock.
         let stored = self.stored_version(&transaction, path)?;
-        let Some(migration) = self.migrations.get(stored) else {
+        let from = stored.max(self.dropped());
+        let Some(migration) = self.migrations.get(from) else {
             return Ok(false);
         };
         transaction.execute_batch(migration).map_err(fail)?;
-        transaction.pragma_update(None, "user_version", stored as i64 + 1).map_err(fail)?;
+        transaction.pragma_update(None, "user_version", from as i64 + 1).map_err(fail)?;
         transaction.pragma_update(None, "application_id", self.application_id).map_err(fail)?;
         let is_broken =
             transaction.prepare("PRAGMA foreign_key_check").and_then(|mut rows| rows.exists([]));
         if is_broken.map_err(fail)? {
             let reason = format!(
                 "its rows violate foreign keys after the migration to version {}",
-                stored + 1
+                from + 1
             );
             return Err(SqliteError::Corrupt { path: path.into(), reason, source: None });
         }
@@ -82,7 +91,7 @@ impl Schema {
     }
 
     /// Returns the current version of an open database, or 0 for an empty one. Returns an error if the database belongs
-    /// to another application or is newer.
+    /// to another application or has a version that is not supported.
     fn current_version(
         &self,
         connection: &mut Connection,
@@ -125,8 +134,9 @@ impl Schema {
                 expected: self.application,
             });
         }
+        let supported = self.dropped() + 1..=self.migrations.len();
         match usize::try_from(version) {
-            Ok(version @ 1..) if version <= self.migrations.len() => Ok(version),
+            Ok(version) if supported.contains(&version) => Ok(version),
             Ok(version @ 1..) => Err(SqliteError::UnsupportedVersion {
                 path: path.into(),
                 found: version as u64,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use neuron_durable::DurableRuns;
 use neuron_durable_sqlite::{
     JournalError, RunDetails, RunStatus, RunSummary, RunsError, SqliteRuns, WaitEvent,
 };
 use neuron_loop::{Agent, ApprovalSignal};
-use neuron_runtime::DurableRuns;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -17,6 +17,7 @@ use neuron_types::{
     ToolOutput,
 };
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::support::{add_tool, place, until};
 
@@ -323,9 +324,23 @@ async fn revived_run_ignores_decisions_sent_after_its_deadline() {
     payer.drive(&runs).await.unwrap_err();
     // Stores the signal as `signal` would, between the end of the wait and the end of the run.
     let connection = rusqlite::Connection::open(&path).unwrap();
-    let sql = "INSERT INTO signals (run, name, sent_at, value)
-               SELECT key, 'decide', changed_at, '{}' FROM runs";
-    connection.execute(sql, []).unwrap();
+    let sql = "SELECT key, changed_at FROM runs";
+    let (run, sent_at): (i64, i64) =
+        connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    let mut sum = Sha256::new();
+    for number in [run, sent_at] {
+        sum.update([1]);
+        sum.update(number.to_le_bytes());
+    }
+    for text in ["decide", "{}"] {
+        sum.update([1]);
+        sum.update((text.len() as u64).to_le_bytes());
+        sum.update(text);
+    }
+    let sum = &sum.finalize()[..16];
+    let sql =
+        "INSERT INTO signals (run, name, sent_at, value, sum) VALUES (?1, 'decide', ?2, '{}', ?3)";
+    connection.execute(sql, (run, sent_at, sum)).unwrap();
     assert_eq!(details(&runs).await.signals.len(), 1);
     runs.revive("r", approved()).await.unwrap();
     assert!(details(&runs).await.signals.is_empty());

@@ -4,21 +4,18 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use neuron_types::HookScope;
+#[cfg(not(target_family = "wasm"))]
+use tokio::time::Instant;
+#[cfg(target_family = "wasm")]
+use web_time::Instant;
 
-use super::clock::Instant;
 use super::prefix::Prefix;
 use super::report::CachedModel;
 
-/// A finished model call.
+/// A finished model call, with the facts that the next call needs.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) prefix: Prefix,
-    pub(super) facts: Facts,
-}
-
-/// The facts about a finished model call that the next call needs.
-#[derive(Debug)]
-pub(super) struct Facts {
     pub(super) model: CachedModel,
     /// Minimum number of tokens that the vendor's cache has since the call.
     pub(super) cached_tokens: usize,
@@ -29,45 +26,40 @@ pub(super) struct Facts {
     pub(super) lifetime: Duration,
     /// Number of cache breakpoints in the request.
     pub(super) breakpoints: usize,
+    /// Set if the conversation was compacted since.
+    pub(super) is_compacted: bool,
 }
 
 /// Maximum number of conversations without a run.
 const MAX_IDLE: usize = 10_000;
 
+/// Maximum size of the JSON of all conversations without a run (64 MiB).
+const MAX_IDLE_BYTES: usize = 64 << 20;
+
 /// The conversations that a detector knows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Conversations {
     running: HashMap<RunKey, Running>,
-    /// Conversations between two runs, the oldest first.
-    idle: VecDeque<Idle>,
-    /// Number of bytes of all prefixes in `idle`.
-    idle_bytes: usize,
+    /// Conversations between two runs, the oldest first, with agent and session.
+    idle: VecDeque<(String, String, Call)>,
+    max_idle_bytes: usize,
 }
 
 /// Id of a run and name of its agent. Nested agents may have the same run id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct RunKey {
-    run_id: String,
-    agent: String,
+    pub(super) run_id: String,
+    pub(super) agent: String,
 }
 
 /// A conversation of a run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Running {
     /// Number of open scopes of the run.
     open: usize,
     /// Id of the session. Empty if there is none.
     session: String,
     last: Option<Call>,
-    is_compacted: bool,
-}
-
-#[derive(Debug)]
-struct Idle {
-    agent: String,
-    session: String,
-    last: Call,
-    is_compacted: bool,
 }
 
 impl RunKey {
@@ -76,20 +68,15 @@ impl RunKey {
     }
 }
 
-impl Idle {
-    fn is_of(&self, agent: &str, session: &str) -> bool {
-        self.agent == agent && self.session == session
-    }
-
-    fn bytes(&self) -> usize {
-        self.last.prefix.json().len()
-    }
-}
-
 impl Conversations {
+    pub(super) fn new() -> Self {
+        let (running, idle) = Default::default();
+        Self { running, idle, max_idle_bytes: MAX_IDLE_BYTES }
+    }
+
     /// Returns `true` if a conversation without a session waits for a run of this agent.
     pub(super) fn waits_for(&self, agent: &str) -> bool {
-        self.idle.iter().any(|idle| idle.is_of(agent, ""))
+        self.idle.iter().any(|(of, session, _)| of == agent && session.is_empty())
     }
 
     /// Adds a run. It continues the conversation of an earlier run with the same agent and session. Without a session,
@@ -100,65 +87,55 @@ impl Conversations {
             running.open = running.open.saturating_add(1);
             return;
         }
-        let mut candidates =
-            self.idle.iter().enumerate().filter(|(_, idle)| idle.is_of(&key.agent, session));
-        let found = match session.is_empty() {
-            true => candidates
-                .filter(|(_, idle)| idle.last.prefix.begins(messages_json))
-                .max_by_key(|(_, idle)| idle.last.prefix.messages()),
-            false => candidates.next_back(),
-        };
+        let candidates = self.idle.iter().enumerate().filter(|(_, (agent, of, call))| {
+            (&**agent, &**of) == (&*key.agent, session)
+                && (!session.is_empty() || call.prefix.begins(messages_json))
+        });
+        let found = candidates.max_by_key(|(_, (_, _, call))| match session {
+            "" => call.prefix.messages,
+            // Of equal ones, the last is the maximum, which was used last.
+            _ => 0,
+        });
         let position = found.map(|(position, _)| position);
-        let idle = position.and_then(|position| self.idle.remove(position));
-        self.idle_bytes = self.idle_bytes.saturating_sub(idle.as_ref().map_or(0, Idle::bytes));
-        let (last, is_compacted) =
-            idle.map_or((None, false), |idle| (Some(idle.last), idle.is_compacted));
-        let running = Running { open: 1, session: session.to_owned(), last, is_compacted };
-        self.running.insert(key, running);
+        let last = position.and_then(|position| self.idle.remove(position)).map(|idle| idle.2);
+        self.running.insert(key, Running { open: 1, session: session.to_owned(), last });
     }
 
     /// Removes a run and keeps its conversation for the next run. Then removes the oldest conversations without a run
-    /// until at most `max_bytes` are left.
-    pub(super) fn end(&mut self, key: &RunKey, max_bytes: usize) {
+    /// until few enough are left.
+    pub(super) fn end(&mut self, key: &RunKey) {
         let Some(running) = self.running.get_mut(key) else { return };
         running.open = running.open.saturating_sub(1);
         if running.open > 0 {
             return;
         }
         let running = self.running.remove(key);
-        if let Some(Running { session, last: Some(last), is_compacted, .. }) = running {
-            let idle = Idle { agent: key.agent.clone(), session, last, is_compacted };
-            self.idle_bytes = self.idle_bytes.saturating_add(idle.bytes());
-            self.idle.push_back(idle);
+        if let Some(Running { session, last: Some(last), .. }) = running {
+            self.idle.push_back((key.agent.clone(), session, last));
         }
-        while (self.idle_bytes > max_bytes || self.idle.len() > MAX_IDLE)
-            && let Some(oldest) = self.idle.pop_front()
+        let mut bytes: usize = self.idle.iter().map(|idle| idle.2.prefix.json().len()).sum();
+        while (bytes > self.max_idle_bytes || self.idle.len() > MAX_IDLE)
+            && let Some((_, _, oldest)) = self.idle.pop_front()
         {
-            self.idle_bytes = self.idle_bytes.saturating_sub(oldest.bytes());
+            bytes = bytes.saturating_sub(oldest.prefix.json().len());
         }
     }
 
-    /// Takes the last call of a run, and the fact whether the conversation was compacted since. The call is missing
-    /// while the next call is open.
-    pub(super) fn take(&mut self, key: &RunKey) -> (Option<Call>, bool) {
-        match self.running.get_mut(key) {
-            Some(running) => (running.last.take(), running.is_compacted),
-            None => (None, false),
-        }
+    /// Takes the last call of a run. It is missing while the next call is open.
+    pub(super) fn take(&mut self, key: &RunKey) -> Option<Call> {
+        self.running.get_mut(key)?.last.take()
     }
 
-    /// Sets the last call of a run. `is_compacted` is set if the conversation was compacted since.
-    pub(super) fn set(&mut self, key: &RunKey, last: Call, is_compacted: bool) {
+    pub(super) fn set(&mut self, key: &RunKey, last: Call) {
         if let Some(running) = self.running.get_mut(key) {
             running.last = Some(last);
-            running.is_compacted = is_compacted;
         }
     }
 
     /// Remembers that the conversation of a run was compacted.
     pub(super) fn compacted(&mut self, key: &RunKey) {
-        if let Some(running) = self.running.get_mut(key) {
-            running.is_compacted = true;
+        if let Some(Running { last: Some(last), .. }) = self.running.get_mut(key) {
+            last.is_compacted = true;
         }
     }
 
@@ -166,6 +143,11 @@ impl Conversations {
     #[cfg(test)]
     pub(super) fn len(&self) -> (usize, usize) {
         (self.running.len(), self.idle.len())
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_max_idle_bytes(&mut self, bytes: usize) {
+        self.max_idle_bytes = bytes;
     }
 
     /// Returns `true` if the last call of a run without an agent name is known.

@@ -1,13 +1,15 @@
 //! The prefix of a request that a vendor caches, as JSON, and its comparison with the previous prefix.
 
-use std::io::{self, Write};
+use std::iter::zip;
 
 use neuron_types::{
     ContentBlock, ContextManagement, HistoryKey, Message, ReasoningEffort, RequestRef,
-    ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
+    ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice,
 };
-use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Result, Value};
+
+use super::report::{PrefixChange, PrefixPart};
 
 /// The part of a request that a vendor caches, as JSON.
 ///
@@ -19,79 +21,60 @@ pub(super) struct Prefix {
     /// Offset of the first message in `json`.
     messages_start: usize,
     /// Number of messages in `json`.
-    messages: usize,
+    pub(super) messages: usize,
     key: Option<HistoryKey>,
 }
 
 /// The prefix of a request, compared with the prefix of the previous request.
 #[derive(Debug)]
 pub(super) enum Followed {
-    /// The prefix starts with the whole previous prefix.
-    Extended {
-        prefix: Prefix,
-        /// Length of the previous prefix in bytes, its number of messages and its key.
-        previous: (usize, usize, Option<HistoryKey>),
-    },
+    /// The prefix starts with the whole previous prefix, which these messages extend.
+    Extended { json: Vec<u8>, messages: usize, key: Option<HistoryKey> },
     /// The prefixes differ.
-    Different {
-        prefix: Prefix,
-        previous: Prefix,
-        /// Offset of the first byte that differs. If one prefix starts with the other, the length of the shorter.
-        offset: usize,
-    },
+    Different(Prefix),
 }
 
 impl Prefix {
     /// Serialises the prefix of a request.
-    pub(super) fn of(request: RequestRef<'_>) -> serde_json::Result<Self> {
-        let mut json = Vec::new();
-        write_head(&mut json, request)?;
+    pub(super) fn of(request: RequestRef<'_>) -> Result<Self> {
+        let mut json = head(request)?;
         let messages_start = json.len();
         write_messages(&mut json, request.messages, 0)?;
         let (messages, key) = (request.messages.len(), request.history_key());
         Ok(Self { json, messages_start, messages, key })
     }
 
-    /// Serialises the prefix of the next request and compares it.
-    ///
-    /// While the prefixes are equal, nothing is copied. If the two requests have the same
+    /// Serialises the prefix of the next request and compares it. If the two requests have the same
     /// [key](RequestRef::history_key), only the new messages are serialised.
-    pub(super) fn follow(self, request: RequestRef<'_>) -> serde_json::Result<Followed> {
-        let Self { json, messages_start, messages, key } = self;
-        let (length, history) = (json.len(), request.history_key());
-        let mut writer = Comparison { json, matched: 0, new: None };
-        write_head(&mut writer, request)?;
-        let new_start = writer.position();
+    pub(super) fn follow(&self, request: RequestRef<'_>) -> Result<Followed> {
+        let (messages, key) = (request.messages.len(), request.history_key());
         // The key guarantees that the request starts with the messages of the previous request.
-        let is_known = key.is_some() && key == history && messages <= request.messages.len();
-        let skipped = match is_known && (writer.new.is_some() || new_start == messages_start) {
-            true => {
-                writer.keep_from(messages_start);
-                messages
-            }
-            false => 0,
-        };
-        write_messages(&mut writer, request.messages, skipped)?;
-        let Comparison { json, matched, new } = writer;
-        let new_messages = request.messages.len();
-        let of =
-            |json| Self { json, messages_start: new_start, messages: new_messages, key: history };
-        let (new, offset) = match new {
-            Some((new, offset)) => (new, offset),
-            None if matched >= length => {
-                return Ok(Followed::Extended {
-                    prefix: of(json),
-                    previous: (length, messages, key),
-                });
-            }
-            // The request ends inside the previous prefix.
-            None => (json.get(..matched).unwrap_or_default().to_vec(), matched),
-        };
-        let previous = Self { json, messages_start, messages, key };
-        Ok(Followed::Different { prefix: of(new), previous, offset })
+        if key.is_some()
+            && (key, self.messages) == (self.key, self.messages.min(messages))
+            && self.json.get(..self.messages_start) == Some(&*head(request)?)
+        {
+            let mut json = Vec::new();
+            write_messages(&mut json, request.messages, self.messages)?;
+            return Ok(Followed::Extended { json, messages, key });
+        }
+        let mut next = Self::of(request)?;
+        if !next.json.starts_with(&self.json) {
+            return Ok(Followed::Different(next));
+        }
+        Ok(Followed::Extended { json: next.json.split_off(self.json.len()), messages, key })
     }
 
-    /// Returns the JSON of the prefix.
+    /// Returns the prefix after a call.
+    pub(super) fn followed_by(mut self, followed: Followed) -> Self {
+        match followed {
+            Followed::Different(prefix) => prefix,
+            Followed::Extended { json, messages, key } => {
+                self.json.extend(json);
+                Self { messages, key, ..self }
+            }
+        }
+    }
+
     pub(super) fn json(&self) -> &[u8] {
         &self.json
     }
@@ -105,34 +88,95 @@ impl Prefix {
         !own.is_empty() && !rest.is_empty()
     }
 
-    /// Returns the number of messages.
-    pub(super) fn messages(&self) -> usize {
-        self.messages
+    /// Returns the first difference between two prefixes that differ.
+    pub(super) fn change(&self, current: &Self) -> PrefixChange {
+        let values = [self, current].map(|prefix| {
+            serde_json::from_slice::<Value>(&[&prefix.json, &b"]}"[..]].concat()).ok()
+        });
+        let [previous, new] = values.each_ref().map(Option::as_ref);
+        let mut path = Vec::new();
+        let offset_in_value = descend(previous, new, &mut path);
+        let part = match &path[..] {
+            [Step::Key("tools"), Step::Index(index), ..] => {
+                let tool = |json: &Value| json["tools"][*index]["name"].as_str().map(str::to_owned);
+                let name = new.and_then(tool).or_else(|| previous.and_then(tool));
+                PrefixPart::Tool { name: name.unwrap_or_default() }
+            }
+            [Step::Key("settings"), rest @ ..] => PrefixPart::Setting {
+                name: rest.first().map_or_else(String::new, |step| step.text(true)),
+            },
+            [Step::Key("messages"), Step::Index(index), ..] => {
+                PrefixPart::Message { index: *index }
+            }
+            _ => PrefixPart::System,
+        };
+        let offset = common(&self.json, &current.json);
+        let path = path.iter().enumerate().map(|(at, step)| step.text(at == 0)).collect();
+        PrefixChange { part, offset, path, offset_in_value }
     }
 }
 
-impl Followed {
-    /// Returns the new prefix.
-    pub(super) fn into_prefix(self) -> Prefix {
-        match self {
-            Self::Extended { prefix, .. } | Self::Different { prefix, .. } => prefix,
-        }
-    }
+/// A step from a JSON value to a value inside it.
+enum Step<'a> {
+    Key(&'a str),
+    Index(usize),
+}
 
-    /// Returns the previous prefix.
-    pub(super) fn into_previous(self) -> Prefix {
+impl Step<'_> {
+    fn text(&self, is_first: bool) -> String {
+        let is_plain = |key: &str| key.chars().all(|char| char.is_alphanumeric() || char == '_');
         match self {
-            Self::Extended { mut prefix, previous: (length, messages, key) } => {
-                prefix.json.truncate(length);
-                Prefix { messages, key, ..prefix }
-            }
-            Self::Different { previous, .. } => previous,
+            Self::Index(index) => format!("[{index}]"),
+            Self::Key(key) if key.is_empty() || !is_plain(key) => format!("[\"{key}\"]"),
+            Self::Key(key) if is_first => (*key).to_owned(),
+            Self::Key(key) => format!(".{key}"),
         }
     }
+}
+
+/// Adds the path of the innermost value that contains the first difference of two values. Returns the offset of the
+/// difference in the JSON of this value. The quote at the start of a text does not count.
+fn descend<'a>(
+    previous: Option<&'a Value>,
+    current: Option<&'a Value>,
+    path: &mut Vec<Step<'a>>,
+) -> usize {
+    let differ = |a: Option<&Value>, b: Option<&Value>| match (a, b) {
+        // The order of keys counts, which the comparison of values ignores.
+        (Some(a), Some(b)) => a.to_string() != b.to_string(),
+        _ => true,
+    };
+    match (previous, current) {
+        (Some(Value::Array(a)), Some(Value::Array(b))) => {
+            let index = (0..a.len().max(b.len())).find(|at| differ(a.get(*at), b.get(*at)));
+            let index = index.unwrap_or_default();
+            path.push(Step::Index(index));
+            return descend(a.get(index), b.get(index), path);
+        }
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            let mut fields = zip(a, b);
+            let different = fields.find(|(a, b)| a.0 != b.0 || differ(Some(a.1), Some(b.1)));
+            if let Some(((key, a), (other, b))) = different
+                && key == other
+            {
+                path.push(Step::Key(key));
+                return descend(Some(a), Some(b), path);
+            }
+        }
+        _ => {}
+    }
+    let text = |value: Option<&Value>| value.map(Value::to_string).unwrap_or_default();
+    let is_text = matches!((previous, current), (Some(Value::String(_)), Some(Value::String(_))));
+    common(text(previous).as_bytes(), text(current).as_bytes()).saturating_sub(is_text.into())
+}
+
+/// Returns the number of equal bytes at the beginning of two slices.
+fn common(a: &[u8], b: &[u8]) -> usize {
+    zip(a, b).take_while(|(a, b)| a == b).count()
 }
 
 /// Serialises messages as in a prefix.
-pub(super) fn messages_json(messages: &[Message]) -> serde_json::Result<Vec<u8>> {
+pub(super) fn messages_json(messages: &[Message]) -> Result<Vec<u8>> {
     let mut json = Vec::new();
     write_messages(&mut json, messages, 0)?;
     Ok(json)
@@ -143,130 +187,59 @@ pub(super) fn blocks(messages: &[Message]) -> usize {
     messages.iter().map(|message| sent(message).count()).sum()
 }
 
-/// Compares the written JSON with earlier JSON. JSON that only extends the earlier JSON is appended to it.
-struct Comparison {
-    /// The earlier JSON, and behind it the JSON that extends it.
-    json: Vec<u8>,
-    /// Number of bytes in `json` that are equal to the written JSON.
-    matched: usize,
-    /// The written JSON and the offset of the first difference. `None` as long as there is no difference.
-    new: Option<(Vec<u8>, usize)>,
-}
-
-impl Comparison {
-    /// Number of bytes that were written.
-    fn position(&self) -> usize {
-        self.new.as_ref().map_or(self.matched, |(new, _)| new.len())
-    }
-
-    /// Writes the earlier JSON from an offset to its end.
-    fn keep_from(&mut self, start: usize) {
-        match &mut self.new {
-            Some((new, _)) => new.extend_from_slice(self.json.get(start..).unwrap_or_default()),
-            None => self.matched = self.json.len(),
-        }
-    }
-}
-
-impl Write for Comparison {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some((new, _)) = &mut self.new {
-            new.extend_from_slice(bytes);
-            return Ok(bytes.len());
-        }
-        let rest = self.json.get(self.matched..).unwrap_or_default();
-        let common = common_length(rest, bytes);
-        let is_end = common == rest.len();
-        self.matched = self.matched.saturating_add(common);
-        let left = bytes.get(common..).unwrap_or_default();
-        if is_end {
-            self.json.extend_from_slice(left);
-            self.matched = self.json.len();
-        } else if !left.is_empty() {
-            let mut new = Vec::with_capacity(self.json.len());
-            new.extend_from_slice(self.json.get(..self.matched).unwrap_or_default());
-            new.extend_from_slice(left);
-            self.new = Some((new, self.matched));
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Returns the number of equal bytes at the beginning of two slices.
-fn common_length(a: &[u8], b: &[u8]) -> usize {
-    // Usually the written bytes are equal, and the comparison of whole slices is faster.
-    if a.starts_with(b) {
-        return b.len();
-    }
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
-/// Writes everything before the first message.
-fn write_head(out: &mut impl Write, request: RequestRef<'_>) -> serde_json::Result<()> {
-    let text = |text: &str, out: &mut dyn Write| {
-        out.write_all(text.as_bytes()).map_err(serde_json::Error::io)
+/// Serialises everything before the first message.
+fn head(request: RequestRef<'_>) -> Result<Vec<u8>> {
+    let tools = request.tools.iter().map(|tool| Tool {
+        name: &tool.name,
+        description: &tool.description,
+        input_schema: &tool.input_schema,
+    });
+    let system = match request.system {
+        None => Vec::new(),
+        Some(SystemPrompt::Text(text)) => vec![&**text],
+        Some(SystemPrompt::Blocks(blocks)) => blocks.iter().map(|block| &*block.text).collect(),
     };
-    text("{\"tools\":", out)?;
-    serde_json::to_writer(&mut *out, &Tools(request.tools))?;
-    text(",\"system\":", out)?;
-    serde_json::to_writer(&mut *out, &System(request.system))?;
-    text(",\"settings\":", out)?;
-    serde_json::to_writer(&mut *out, &Settings::of(request))?;
-    text(",\"messages\":[", out)
+    let settings = Settings {
+        response_format: request.response_format,
+        tool_choice: request.tool_choice,
+        thinking: request.thinking,
+        reasoning_effort: request.reasoning_effort,
+        context_management: request.context_management,
+        extra: request.extra,
+    };
+    let mut json = serde_json::to_vec(&Head { tools: tools.collect(), system, settings })?;
+    json.pop();
+    json.extend_from_slice(b",\"messages\":[");
+    Ok(json)
 }
 
 /// Writes messages, except the first `skipped` messages, which are already written.
-fn write_messages(
-    out: &mut impl Write,
-    messages: &[Message],
-    skipped: usize,
-) -> serde_json::Result<()> {
+fn write_messages(json: &mut Vec<u8>, messages: &[Message], skipped: usize) -> Result<()> {
     for (index, message) in messages.iter().enumerate().skip(skipped) {
         if index > 0 {
-            out.write_all(b",").map_err(serde_json::Error::io)?;
+            json.push(b',');
         }
-        serde_json::to_writer(&mut *out, &SentMessage::of(message))?;
+        let message = SentMessage { role: message.role, content: sent(message).collect() };
+        serde_json::to_writer(&mut *json, &message)?;
     }
     Ok(())
 }
 
-/// The definitions of tools, with the fields that providers send.
-struct Tools<'a>(&'a [ToolDefinition]);
-
-impl Serialize for Tools<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Tool<'a> {
-            name: &'a str,
-            description: &'a str,
-            // The schema contains vendor-specific fields.
-            input_schema: &'a Value,
-        }
-        serializer.collect_seq(self.0.iter().map(|tool| Tool {
-            name: &tool.name,
-            description: &tool.description,
-            input_schema: &tool.input_schema,
-        }))
-    }
+#[derive(Serialize)]
+struct Head<'a> {
+    tools: Vec<Tool<'a>>,
+    /// The texts of the system prompt, without cache breakpoints.
+    system: Vec<&'a str>,
+    settings: Settings<'a>,
 }
 
-/// The texts of a system prompt, without cache breakpoints.
-struct System<'a>(Option<&'a SystemPrompt>);
-
-impl Serialize for System<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            None => serializer.collect_seq([(); 0]),
-            Some(SystemPrompt::Text(text)) => serializer.collect_seq([text]),
-            Some(SystemPrompt::Blocks(blocks)) => {
-                serializer.collect_seq(blocks.iter().map(|block| &block.text))
-            }
-        }
-    }
+/// The definition of a tool, with the fields that providers send.
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    // The schema contains vendor-specific fields.
+    input_schema: &'a Value,
 }
 
 /// The settings that vendors render into the prompt, or whose change discards cached messages.
@@ -288,38 +261,11 @@ struct Settings<'a> {
     extra: Option<&'a Value>,
 }
 
-impl<'a> Settings<'a> {
-    fn of(request: RequestRef<'a>) -> Self {
-        Self {
-            response_format: request.response_format,
-            tool_choice: request.tool_choice,
-            thinking: request.thinking,
-            reasoning_effort: request.reasoning_effort,
-            context_management: request.context_management,
-            extra: request.extra,
-        }
-    }
-}
-
 /// A message without marker blocks, which no provider sends.
 #[derive(Serialize)]
 struct SentMessage<'a> {
     role: Role,
-    content: SentContent<'a>,
-}
-
-struct SentContent<'a>(&'a Message);
-
-impl<'a> SentMessage<'a> {
-    fn of(message: &'a Message) -> Self {
-        Self { role: message.role, content: SentContent(message) }
-    }
-}
-
-impl Serialize for SentContent<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(sent(self.0))
-    }
+    content: Vec<&'a ContentBlock>,
 }
 
 fn sent(message: &Message) -> impl Iterator<Item = &ContentBlock> {

@@ -96,19 +96,6 @@ pub struct PrefixChange {
     pub path: String,
     /// Offset of the byte in this value. The quote at the start of a text does not count.
     pub offset_in_value: usize,
-    /// The texts around the first difference. `None` unless
-    /// [`excerpts`](crate::CacheMissDetector::excerpts) are on.
-    pub excerpts: Option<PrefixExcerpts>,
-}
-
-/// The texts of two requests around their first difference.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PrefixExcerpts {
-    /// Canonical JSON of the previous request around the difference.
-    pub previous: String,
-    /// Canonical JSON of the request around the difference.
-    pub current: String,
 }
 
 /// The part of a request in which a [`PrefixChange`] is.

@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuron_types::{
-    CompletionResponse, ContentBlock, HookScope, Operation, OperationKind, OperationScope, Outcome,
-    RequestRef,
+    CompletionResponse, ContentBlock, Operation, OperationKind, OperationScope, Outcome, RequestRef,
 };
+#[cfg(not(target_family = "wasm"))]
+use tokio::time::Instant;
+#[cfg(target_family = "wasm")]
+use web_time::Instant;
 
-use super::clock::Instant;
-use super::conversations::{Call, Facts, RunKey};
+use super::conversations::{Call, RunKey};
 use super::prefix::{Followed, Prefix, blocks, messages_json};
-use super::report::{CacheMiss, CachedModel};
+use super::report::{CacheMiss, CacheMissCause, CachedModel};
 use super::vendor::{self, Removal};
-use super::{CacheMissDetector, Shared, miss};
+use super::{CacheMissDetector, Shared};
 
 /// Opens the scope of an operation. Returns `None` for an operation that is not watched.
 pub(super) fn open(
@@ -27,10 +29,8 @@ pub(super) fn open(
             let session = if scope.within.is_some() { "" } else { session_id };
             let is_compared = session.is_empty() && detector.shared.lock().waits_for(scope.agent);
             let messages = is_compared.then(|| messages_json(request.messages).ok()).flatten();
-            let messages = messages.unwrap_or_default();
-            detector.shared.lock().begin(key.clone(), session, &messages);
-            let (shared, max_bytes) = (Arc::clone(&detector.shared), detector.max_idle_bytes);
-            Some(Box::new(RunScope { shared, max_bytes, key }))
+            detector.shared.lock().begin(key.clone(), session, &messages.unwrap_or_default());
+            Some(Box::new(RunScope { shared: Arc::clone(&detector.shared), key }))
         }
         // The response of a replayed call comes from the journal, so its time is unknown and its miss was reported.
         OperationKind::ModelCall { .. } if scope.replaying => {
@@ -38,7 +38,24 @@ pub(super) fn open(
             None
         }
         OperationKind::ModelCall { request, .. } => {
-            Some(Box::new(CallScope::open(detector, scope, key, *request)?))
+            let tools = vendor::tools_in_prompt(scope.provider, *request);
+            let request = RequestRef { tools: &tools, ..*request };
+            let previous = detector.shared.lock().take(&key);
+            let open = match previous {
+                None => OpenCall::First(Prefix::of(request).ok()?),
+                Some(call) => OpenCall::Next(Box::new(NextCall::of(call, request)?)),
+            };
+            Some(Box::new(CallScope {
+                detector: detector.clone(),
+                key,
+                turn: scope.turn,
+                provider: scope.provider.to_owned(),
+                model: request.model_or(scope.model).to_owned(),
+                lifetime: vendor::lifetime(request.cache),
+                breakpoints: vendor::breakpoints(request),
+                started: Instant::now(),
+                open: Some(open),
+            }))
         }
         _ => None,
     }
@@ -47,7 +64,6 @@ pub(super) fn open(
 /// The scope of a run. Its conversation is kept for the next run.
 struct RunScope {
     shared: Arc<Shared>,
-    max_bytes: usize,
     key: RunKey,
 }
 
@@ -59,7 +75,7 @@ impl OperationScope for RunScope {
 
 impl Drop for RunScope {
     fn drop(&mut self) {
-        self.shared.lock().end(&self.key, self.max_bytes);
+        self.shared.lock().end(&self.key);
     }
 }
 
@@ -67,21 +83,14 @@ impl Drop for RunScope {
 struct CallScope {
     detector: CacheMissDetector,
     key: RunKey,
-    info: CallInfo,
+    turn: usize,
+    provider: String,
+    model: String,
+    lifetime: Duration,
+    breakpoints: usize,
     started: Instant,
     /// `None` after the scope has ended.
     open: Option<OpenCall>,
-}
-
-/// The place of a call in its run, and the model that was asked.
-struct CallInfo {
-    run_id: String,
-    turn: usize,
-    agent: String,
-    provider: String,
-    model: String,
-    cache_lifetime: Duration,
-    breakpoints: usize,
 }
 
 /// The prefix of an open call, and the previous call.
@@ -94,125 +103,104 @@ enum OpenCall {
 /// The prefix of an open call, compared with the previous call.
 struct NextCall {
     followed: Followed,
-    previous: Facts,
-    is_compacted: bool,
+    previous: Call,
     /// Number of content blocks behind the messages of the previous call.
     new_blocks: usize,
     /// A part of the conversation that the vendor may remove.
     removal: Option<Removal>,
 }
 
-impl CallScope {
-    /// Takes the previous call of the run. Returns `None` if the request cannot be serialised.
-    fn open(
-        detector: &CacheMissDetector,
-        scope: &HookScope<'_>,
-        key: RunKey,
-        request: RequestRef<'_>,
-    ) -> Option<Self> {
-        let tools = vendor::tools_in_prompt(scope.provider, request);
-        let request = RequestRef { tools: &tools, ..request };
-        let (previous, is_compacted) = detector.shared.lock().take(&key);
-        let open = match previous {
-            None => OpenCall::First(Prefix::of(request).ok()?),
-            Some(Call { prefix, facts }) => {
-                let new = request.messages.get(prefix.messages()..).unwrap_or_default();
-                let new_blocks = blocks(new);
-                let removal = Removal::of(request, prefix.messages());
-                let followed = prefix.follow(request).ok()?;
-                let previous = facts;
-                OpenCall::Next(Box::new(NextCall {
-                    followed,
-                    previous,
-                    is_compacted,
-                    new_blocks,
-                    removal,
-                }))
-            }
-        };
-        let model = request.model_or(scope.model);
-        let info = CallInfo {
-            run_id: scope.run_id.to_owned(),
-            turn: scope.turn,
-            agent: scope.agent.to_owned(),
-            provider: scope.provider.to_owned(),
-            model: model.to_owned(),
-            cache_lifetime: detector.lifetime.unwrap_or_else(|| vendor::lifetime(request.cache)),
-            breakpoints: vendor::breakpoints(request),
-        };
-        let (detector, started) = (detector.clone(), Instant::now());
-        Some(Self { detector, key, info, started, open: Some(open) })
+impl NextCall {
+    /// Returns `None` if the request cannot be serialised.
+    fn of(previous: Call, request: RequestRef<'_>) -> Option<Self> {
+        let known = previous.prefix.messages;
+        let new_blocks = blocks(request.messages.get(known..).unwrap_or_default());
+        let followed = previous.prefix.follow(request).ok()?;
+        Some(Self { followed, previous, new_blocks, removal: Removal::of(request, known) })
     }
 
+    /// Returns the cause of a miss. The first cause that applies is returned, because the others made no difference.
+    fn cause(&self, call: &CallScope, model: &CachedModel) -> CacheMissCause {
+        let Self { followed, previous, new_blocks: blocks, removal } = self;
+        let after = call.started.saturating_duration_since(previous.started);
+        let needs_breakpoints = vendor::needs_breakpoints(&model.provider);
+        if after > previous.lifetime {
+            CacheMissCause::Expired { after }
+        } else if previous.model != *model {
+            CacheMissCause::OtherModel { previous: previous.model.clone() }
+        } else if previous.is_compacted {
+            CacheMissCause::Compacted
+        } else if let Followed::Different(prefix) = followed {
+            CacheMissCause::Changed(previous.prefix.change(prefix))
+        } else if needs_breakpoints && call.breakpoints < previous.breakpoints {
+            CacheMissCause::FewerBreakpoints
+        } else if needs_breakpoints && *blocks >= vendor::LOOKBACK {
+            CacheMissCause::ManyNewBlocks { blocks: *blocks }
+        } else if removal.is_some_and(|part| part.is_made_by(&model.provider, &model.model)) {
+            CacheMissCause::EditedByVendor
+        } else {
+            CacheMissCause::Evicted
+        }
+    }
+}
+
+impl CallScope {
     /// Compares the tokens of the response with the previous call, and makes this call the previous one.
-    fn answered(&mut self, open: OpenCall, response: &CompletionResponse) {
-        let model = self.model(response);
-        let minimum =
-            self.detector.minimum_tokens.unwrap_or_else(|| vendor::minimum(&model.provider));
+    fn answered(&self, open: OpenCall, response: &CompletionResponse) {
+        let model = self.answered_by(response);
+        let minimum = vendor::minimum(&model.provider);
         let (first, last) = vendor::passes(&response.usage);
-        let (mut reports_reads, mut found) = (first.read().is_some(), None);
+        let (mut reports_reads, mut found) = (first.read.is_some(), None);
         let prefix = match open {
             OpenCall::First(prefix) => prefix,
             OpenCall::Next(next) => {
-                let NextCall { followed, previous, is_compacted, new_blocks, removal } = *next;
                 // Gemini leaves out a number that is zero.
-                reports_reads |= previous.reports_reads;
-                let expected = previous.cached_tokens.min(first.input());
-                let read = first.read().unwrap_or_default();
-                if reports_reads && first.input() >= minimum && read < expected {
-                    let next = miss::Next {
-                        model: &model,
-                        started: self.started,
-                        is_compacted,
-                        new_blocks,
-                        is_edited: removal.is_some_and(|removal| {
-                            removal.is_made_by(&model.provider, &model.model)
-                        }),
-                        breakpoints: self.info.breakpoints,
-                        excerpt_bytes: self.detector.excerpt_bytes,
-                    };
+                reports_reads |= next.previous.reports_reads;
+                let expected_tokens = next.previous.cached_tokens.min(first.input);
+                let read_tokens = first.read.unwrap_or_default();
+                if reports_reads && first.input >= minimum && read_tokens < expected_tokens {
+                    let RunKey { run_id, agent } = self.key.clone();
+                    let (turn, cause) = (self.turn, next.cause(self, &model));
+                    let model = model.clone();
                     found = Some(CacheMiss {
-                        run_id: self.info.run_id.clone(),
-                        turn: self.info.turn,
-                        agent: self.info.agent.clone(),
-                        model: model.clone(),
-                        expected_tokens: expected,
-                        read_tokens: read,
-                        cause: miss::cause(&previous, &followed, &next),
+                        run_id,
+                        turn,
+                        agent,
+                        model,
+                        expected_tokens,
+                        read_tokens,
+                        cause,
                     });
                 }
-                followed.into_prefix()
+                next.previous.prefix.followed_by(next.followed)
             }
         };
-        let facts = Facts {
+        // The vendor sends only what follows its summary to the model.
+        let is_summary = |block: &ContentBlock| matches!(block, ContentBlock::Compaction { .. });
+        let call = Call {
+            prefix,
             cached_tokens: last.cached(&model.provider, minimum),
             model,
             reports_reads,
             started: self.started,
-            lifetime: self.info.cache_lifetime,
-            breakpoints: self.info.breakpoints,
+            lifetime: self.lifetime,
+            breakpoints: self.breakpoints,
+            is_compacted: response.message.content.iter().any(is_summary),
         };
-        // The vendor sends only what follows its summary to the model.
-        let is_summary = |block: &ContentBlock| matches!(block, ContentBlock::Compaction { .. });
-        let is_compacted = response.message.content.iter().any(is_summary);
-        self.detector.shared.lock().set(&self.key, Call { prefix, facts }, is_compacted);
+        self.detector.shared.lock().set(&self.key, call);
         // Reported last and without the lock, because the callback may take long or panic.
         if let Some(found) = found {
             self.detector.report(&found);
         }
     }
 
-    /// Returns the model that answered.
-    fn model(&self, response: &CompletionResponse) -> CachedModel {
+    fn answered_by(&self, response: &CompletionResponse) -> CachedModel {
         let route = response.message.metadata().and_then(|metadata| metadata.route);
         let route = route.unwrap_or_default();
-        let or = |text: &str, other: &str| match text {
-            "" => other.to_owned(),
-            text => text.to_owned(),
-        };
+        let or = |text: &str, other: &str| if text.is_empty() { other } else { text }.to_owned();
         CachedModel {
-            provider: or(&route.provider, &self.info.provider),
-            model: or(&response.model, &self.info.model),
+            provider: or(&route.provider, &self.provider),
+            model: or(&response.model, &self.model),
             route: route.name,
         }
     }
@@ -236,9 +224,7 @@ impl OperationScope for CallScope {
 impl Drop for CallScope {
     fn drop(&mut self) {
         if let Some(OpenCall::Next(next)) = self.open.take() {
-            let NextCall { followed, previous, is_compacted, .. } = *next;
-            let call = Call { prefix: followed.into_previous(), facts: previous };
-            self.detector.shared.lock().set(&self.key, call, is_compacted);
+            self.detector.shared.lock().set(&self.key, next.previous);
         }
     }
 }

@@ -89,22 +89,20 @@ fn naive_difference(a: &[u8], b: &[u8]) -> Option<usize> {
 #[track_caller]
 fn check_followed(previous: RequestRef<'_>, next: RequestRef<'_>) {
     let (old, new) = (Prefix::of(previous).unwrap(), Prefix::of(next).unwrap());
-    let followed = old.clone().follow(next).unwrap();
-    let found = match &followed {
+    let followed = old.follow(next).unwrap();
+    let change = match &followed {
         Followed::Extended { .. } => None,
-        Followed::Different { offset, .. } => Some(*offset),
+        Followed::Different(next) => Some(old.change(next)),
     };
+    let found = change.as_ref().map(|change| change.offset);
     assert_eq!(found, naive_difference(old.json(), new.json()));
     let text = |prefix: &Prefix| String::from_utf8(prefix.json().to_vec()).unwrap();
-    if let Followed::Different { offset, .. } = followed {
-        let place = place::of_difference(old.json(), new.json(), offset);
-        assert!(!place.path.is_empty(), "{} {}", text(&old), text(&new));
+    if let Some(change) = change {
+        assert!(!change.path.is_empty(), "{} {}", text(&old), text(&new));
     }
-    let restored = old.clone().follow(next).unwrap().into_previous();
-    assert_eq!((text(&restored), restored.messages()), (text(&old), old.messages()));
-    assert!(matches!(restored.follow(previous).unwrap(), Followed::Extended { .. }));
-    let prefix = followed.into_prefix();
-    assert_eq!((text(&prefix), prefix.messages()), (text(&new), new.messages()));
+    assert!(matches!(old.follow(previous).unwrap(), Followed::Extended { .. }));
+    let prefix = old.followed_by(followed);
+    assert_eq!((text(&prefix), prefix.messages), (text(&new), new.messages));
     assert!(matches!(prefix.follow(next).unwrap(), Followed::Extended { .. }));
 }
 
@@ -143,6 +141,59 @@ fn messages_with_a_known_key_are_not_read_again() {
         let followed = Prefix::of(request).unwrap().follow(next).unwrap();
         assert_eq!(matches!(followed, Followed::Extended { .. }), is_extended);
     }
+}
+
+#[track_caller]
+fn check_change(
+    previous: &CompletionRequest,
+    current: &CompletionRequest,
+    part: PrefixPart,
+    path: &str,
+    offset: usize,
+) {
+    let [previous, current] = [previous, current].map(|it| Prefix::of(it.view()).unwrap());
+    let change = previous.change(&current);
+    assert_eq!((change.part, &*change.path, change.offset_in_value), (part, path, offset));
+}
+
+#[test]
+fn change_has_its_part_path_and_offset() {
+    let request = |tools: &[ToolDefinition], system: &str, messages: &[Message]| {
+        let (tools, messages) = (tools.to_vec(), messages.to_vec());
+        let system = Some(SystemPrompt::from(system.to_owned()));
+        CompletionRequest { tools, system, messages, ..Default::default() }
+    };
+    let named = |name: &str| PrefixPart::Tool { name: name.into() };
+    let message = |index| PrefixPart::Message { index };
+    let setting = |name: &str| PrefixPart::Setting { name: name.into() };
+    let [a, b] = ["a", "b"].map(|name| tool(name, "x"));
+    let both = [a.clone(), b.clone()];
+    let said = [Message::user("one"), Message::user("two")];
+    let base = request(&both, "hi", &said);
+    let one = request(&[a.clone()], "hi", &said);
+    check_change(&base, &request(&[b.clone(), a], "", &[]), named("b"), "tools[0].name", 0);
+    check_change(&base, &one, named("b"), "tools[1]", 0);
+    check_change(&one, &base, named("b"), "tools[1]", 0);
+    check_change(&request(&[], "hi", &[]), &one, named("a"), "tools[0]", 0);
+    let other = request(&[tool("a", "y"), b], "hi", &said);
+    check_change(&base, &other, named("a"), "tools[0].description", 0);
+    check_change(&base, &request(&both, "ho", &said), PrefixPart::System, "system[0]", 1);
+    let choice = |choice| CompletionRequest { tool_choice: Some(choice), ..base.clone() };
+    let (none, auto) = (choice(ToolChoice::None), choice(ToolChoice::Auto));
+    check_change(&base, &none, setting(""), "settings", 1);
+    check_change(&none, &base, setting(""), "settings", 1);
+    check_change(&none, &auto, setting("tool_choice"), "settings.tool_choice.type", 0);
+    check_change(&base, &request(&both, "hi", &said[..1]), message(1), "messages[1]", 0);
+    let call = |input: serde_json::Value| {
+        let call = ContentBlock::ToolUse { id: "c".into(), name: "t".into(), input };
+        let call = Message { role: Role::Assistant, content: vec![call] };
+        request(&both, "hi", &[said[0].clone(), call])
+    };
+    let (x, y) = (call(json!({ "a b": ["\"x"] })), call(json!({ "a b": ["\"y"] })));
+    check_change(&x, &y, message(1), r#"messages[1].content[0].input["a b"][0]"#, 2);
+    // The model's cache depends on the order of the keys.
+    let (x, y) = (call(json!({ "x": 1, "y": 2 })), call(json!({ "y": 2, "x": 1 })));
+    check_change(&x, &y, message(1), "messages[1].content[0].input", 2);
 }
 
 #[test]
@@ -235,7 +286,7 @@ fn call_with_several_passes_reads_in_the_first_and_writes_in_the_last() {
         ..Default::default()
     };
     let (first, last) = vendor::passes(&usage);
-    assert_eq!((first.input(), first.read()), (200, Some(100)));
+    assert_eq!((first.input, first.read), (200, Some(100)));
     assert_eq!(last.cached("anthropic", 0), 210);
     let hour = CacheControl { ttl: Some(CacheTtl::OneHour) };
     assert_eq!(vendor::lifetime(Some(hour)), Duration::from_secs(3_600));
@@ -266,7 +317,8 @@ fn call(detector: &CacheMissDetector, session: &str, run_id: &str, first: &str) 
 fn conversations_between_runs_are_bounded_by_their_bytes() {
     let size = Prefix::of(RequestRef { messages: &[Message::user("00")], ..Default::default() });
     let size = size.unwrap().json().len();
-    let detector = CacheMissDetector::new().max_idle_bytes(size * 3);
+    let detector = CacheMissDetector::new();
+    detector.shared.lock().set_max_idle_bytes(size * 3);
     for number in 0..50 {
         call(&detector, "", "run", &format!("{number:02}"));
         assert_eq!(detector.shared.lock().len(), (0, (number + 1).min(3)));
@@ -283,7 +335,8 @@ fn conversations_between_runs_are_bounded_by_their_bytes() {
     };
     assert_eq!(run("46"), (1, 3));
     assert_eq!(run("49"), (1, 2));
-    let none = CacheMissDetector::new().max_idle_bytes(0);
+    let none = CacheMissDetector::new();
+    none.shared.lock().set_max_idle_bytes(0);
     call(&none, "session", "run", "a");
     assert_eq!(none.shared.lock().len(), (0, 0));
 }

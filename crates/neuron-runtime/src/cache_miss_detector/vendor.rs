@@ -9,11 +9,11 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-/// The tokens of one pass of a model.
+/// The prompt tokens of one pass of a model.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pass {
-    input: usize,
-    read: Option<usize>,
+    pub(super) input: usize,
+    pub(super) read: Option<usize>,
     written: Option<usize>,
 }
 
@@ -36,16 +36,6 @@ pub(super) fn passes(usage: &TokenUsage) -> (Pass, Pass) {
 }
 
 impl Pass {
-    /// Number of prompt tokens.
-    pub(super) fn input(self) -> usize {
-        self.input
-    }
-
-    /// Number of tokens that were read from the cache. `None` if not reported.
-    pub(super) fn read(self) -> Option<usize> {
-        self.read
-    }
-
     /// Returns the minimum number of tokens that the vendor's cache has after this pass.
     ///
     /// Vendors that cache what a breakpoint marks report exactly what they read and wrote. Other vendors cache in
@@ -117,12 +107,7 @@ fn caches_automatically(provider: &str) -> bool {
 /// Number of content blocks in which Anthropic's models look for the end of a cached prefix, up to the breakpoint.
 ///
 /// <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>
-const LOOKBACK: usize = 20;
-
-/// Returns `true` if the vendor does not find a cached prefix before this number of content blocks.
-pub(super) fn is_behind_lookback(provider: &str, new_blocks: usize) -> bool {
-    needs_breakpoints(provider) && new_blocks >= LOOKBACK
-}
+pub(super) const LOOKBACK: usize = 20;
 
 /// A part of the conversation that Anthropic may remove on its server. The cached prefix ends there.
 ///

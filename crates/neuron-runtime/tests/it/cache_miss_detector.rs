@@ -115,25 +115,19 @@ async fn changed_order_of_tools_is_reported_with_the_first_tool_that_moved() {
     let change = misses.change();
     assert_eq!(change.part, PrefixPart::Tool { name: "wait".into() });
     assert_eq!((&*change.path, change.offset_in_value), ("tools[1].name", 0));
-    assert_eq!(change.excerpts, None);
 }
 
 #[tokio::test]
-async fn changed_system_prompt_is_reported_with_excerpts_only_on_request() {
-    for bytes in [0, 16] {
-        let misses = Misses::default();
-        let (detector, mut conversation) = (misses.detector().excerpts(bytes), Conversation::new());
-        for hour in ["09", "10"] {
-            let agent = builder([text(0)], &detector).system_prompt(format!("It is {hour}:15."));
-            agent.build().run(&mut conversation, "go").await.unwrap();
-        }
-        let change = misses.change();
-        assert_eq!((&change.part, &*change.path), (&PrefixPart::System, "system[0]"));
-        assert_eq!(change.offset_in_value, "It is ".len());
-        let excerpts = change.excerpts.map(|texts| (texts.previous, texts.current));
-        let expected = (" is 09:15.\"],\"se".to_owned(), " is 10:15.\"],\"se".to_owned());
-        assert_eq!(excerpts, (bytes > 0).then_some(expected));
+async fn changed_system_prompt_is_reported_with_its_first_byte() {
+    let misses = Misses::default();
+    let (detector, mut conversation) = (misses.detector(), Conversation::new());
+    for hour in ["09", "10"] {
+        let agent = builder([text(0)], &detector).system_prompt(format!("It is {hour}:15."));
+        agent.build().run(&mut conversation, "go").await.unwrap();
     }
+    let change = misses.change();
+    assert_eq!((&change.part, &*change.path), (&PrefixPart::System, "system[0]"));
+    assert_eq!(change.offset_in_value, "It is ".len());
 }
 
 /// A layer that changes the first message from the second call of a run on.
@@ -213,8 +207,6 @@ async fn prompt_below_the_minimum_is_no_miss() {
     let replies = || [short(act("a", 0)), short(text(0))];
     run(builder(replies(), &misses.detector())).await;
     misses.none();
-    run(builder(replies(), &misses.detector().minimum_tokens(500))).await;
-    assert_eq!(misses.one().expected_tokens, 500);
     let usage = TokenUsage { input_tokens: 4_000, ..usage(0, None) };
     let gemini = vendor("gcp.gemini", replies().map(|it| it.usage(usage.clone())));
     let agent = Agent::builder(gemini).tools(registry([Act::new("act", &Log::default())]));
@@ -255,10 +247,11 @@ async fn other_model_and_other_route_are_the_cause() {
 async fn miss_after_the_lifetime_is_expired() {
     let misses = Misses::default();
     let slow = Reply::tool_call("a", "act", json!({ "delay": 301_000 })).usage(usage(0, None));
-    run(builder([slow.clone(), text(0)], &misses.detector())).await;
+    run(builder([slow, text(0)], &misses.detector())).await;
     let after = Duration::from_secs(301);
     assert_eq!(misses.one().cause, CacheMissCause::Expired { after });
-    run(builder([slow, text(0)], &misses.detector().lifetime(after))).await;
+    let slow = Reply::tool_call("a", "act", json!({ "delay": 299_000 })).usage(usage(0, None));
+    run(builder([slow, text(0)], &misses.detector())).await;
     assert_eq!(misses.one().cause, CacheMissCause::Evicted);
 }
 
@@ -424,7 +417,7 @@ async fn tool_choice_of_the_last_call_is_reported_as_a_setting() {
 #[tokio::test(start_paused = true)]
 async fn log_names_the_part_and_quotes_nothing() {
     let (records, _guard) = Records::start();
-    let detector = CacheMissDetector::new().excerpts(100);
+    let detector = CacheMissDetector::new();
     let mut conversation = Conversation::new();
     for secret in ["hunter2", "hunter3"] {
         let agent = builder([text(0)], &detector).system_prompt(secret).build();

@@ -1,4 +1,4 @@
-//! Tests with databases of every released version.
+//! Tests with a database of each version that users may have.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::support::{look, place, run};
 
-/// A database of version 1, which release 0.2.0 wrote by a `save` of [`expected`].
+/// A database of version 1, written by a `save` of [`expected`].
 const VERSION_1: &[u8] = include_bytes!("../fixtures/version-1.db");
 
 /// Returns the session in the database.

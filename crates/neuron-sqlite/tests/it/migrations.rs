@@ -48,6 +48,38 @@ async fn migration_from_each_version_keeps_the_rows() {
     }
 }
 
+/// An empty database skips the dropped versions in one transaction. A kill between them would leave a database that
+/// cannot be opened.
+#[tokio::test]
+async fn database_of_a_dropped_version_is_refused_and_an_empty_one_skips_it() {
+    const TABLES: &str = "CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
+        CREATE TABLE steps (version INTEGER)";
+    const SINCE_TWO: Schema = Schema { migrations: &["", TABLES, THREE_ALONE], ..NOTES };
+    const THREE_ALONE: &str = "INSERT INTO steps VALUES (3)";
+    let (_folder, path) = place();
+    let notes = Database::open(&path, SINCE_TWO, SqliteOptions::new()).await.unwrap();
+    assert_eq!(count(&notes, "PRAGMA user_version").await, 3);
+    drop(notes);
+    Database::open(&path, SINCE_TWO, SqliteOptions::new()).await.unwrap();
+
+    let (_folder, second) = place();
+    let schema = Schema { migrations: &["", TABLES], ..NOTES };
+    drop(Database::open(&second, schema, SqliteOptions::new()).await.unwrap());
+    let notes = Database::open(&second, SINCE_TWO, SqliteOptions::new()).await.unwrap();
+    assert_eq!(count(&notes, "SELECT count(*) FROM steps").await, 1);
+
+    let (_folder, first) = place();
+    drop(open(&first).await.unwrap());
+    let before = std::fs::read(&first).unwrap();
+    let error = Database::open(&first, SINCE_TWO, SqliteOptions::new()).await.unwrap_err();
+    assert!(
+        matches!(error, SqliteError::UnsupportedVersion { found: 1, supported: 3, .. }),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("has schema version 1, which is too old"), "{error}");
+    assert!(std::fs::read(&first).unwrap() == before, "the file has changed");
+}
+
 #[tokio::test]
 async fn failed_migration_is_undone_and_can_be_repeated() {
     let (_folder, path) = place();

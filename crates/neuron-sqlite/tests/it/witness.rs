@@ -252,7 +252,7 @@ async fn database_without_a_witness_is_counted_from_its_first_write() {
     assert_eq!(read(&path).await.unwrap(), ["one"]);
     assert_eq!(files(folder.path()).len(), 1);
     add(&open(&path).await.unwrap(), "two").await.unwrap();
-    // An older release without a witness reads and writes the same database.
+    // A program that uses no witness reads and writes the same database.
     add(&Database::open(&path, NOTES, patient()).await.unwrap(), "three").await.unwrap();
     assert_eq!(read(&path).await.unwrap(), ["one", "two", "three"]);
 }
