@@ -8,7 +8,7 @@ use memchr::memmem;
 use neuron_http::{
     Decoder, Secret, SseDecoder, complete, or_default, read_frame, read_with_arguments,
 };
-use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
+use neuron_model::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
