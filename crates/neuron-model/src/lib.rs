@@ -39,7 +39,8 @@
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-// In this order: a folder imports only folders above it.
+// The order of the folders is base, error, content, request, response, outcome, provider. A folder imports only from the
+// folders before it.
 mod base;
 mod content;
 mod error;

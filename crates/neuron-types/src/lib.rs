@@ -4,6 +4,9 @@
 //! [`ContextStrategy`]. An agent loop combines them. This crate only defines the interfaces. It sends no request and
 //! runs no agent.
 //!
+//! What a model's call needs is in the crate `neuron-model`, and all of it is re-exported here. A provider or a wrapper
+//! of providers can depend on that crate alone.
+//!
 //! ```
 //! use neuron_types::{CompletionRequest, CompletionResponse, Message, Provider, ProviderError};
 //!
@@ -42,6 +45,8 @@
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+// The order of the folders is error, tool, session, permission, approval, budget, context_strategy, layer, hook, run,
+// durable, sandbox. A folder imports only from the folders before it. `secret_formats` stands alone.
 mod approval;
 mod budget;
 mod context_strategy;

@@ -58,7 +58,7 @@ impl From<Money> for Cost {
 impl AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
         self.amount = self.amount.saturating_add(other.amount);
-        self.is_complete &= other.is_complete;
+        self.is_complete = self.is_complete && other.is_complete;
     }
 }
 
