@@ -312,6 +312,11 @@ mod tests {
         let affected = |file: &str, name| affects(&[file.to_owned()].into(), &[name]).unwrap();
         let types = "crates/neuron-types/src/lib.rs";
         assert!(affected(types, "neuron-types") && affected(types, "neuron-durable-temporal"));
+        for without_runs in
+            ["neuron-provider-openai", "neuron-router", "neuron-catalog", "neuron-tower"]
+        {
+            assert!(!affected(types, without_runs), "{without_runs}");
+        }
         assert!(affected("Cargo.lock", "neuron-durable-temporal"));
         for other in ["crates/neuron-provider-openai/src/lib.rs", "CHANGELOG.md"] {
             assert!(!affected(other, "neuron-durable-temporal"), "{other}");

@@ -1,6 +1,6 @@
 //! The parts of a call's usage that have prices of their own.
 
-use neuron_types::{TokenUsage, UsageIteration};
+use neuron_model::{TokenUsage, UsageIteration};
 
 /// The usage of one call, with the parts that have prices of their own.
 ///
@@ -10,9 +10,9 @@ use neuron_types::{TokenUsage, UsageIteration};
 ///
 /// ```
 /// use neuron_catalog::{CallUsage, Catalog};
-/// use neuron_types::TokenUsage;
+/// use neuron_model::TokenUsage;
 ///
-/// # fn main() -> Result<(), neuron_types::UnknownPrice> {
+/// # fn main() -> Result<(), neuron_model::UnknownPrice> {
 /// let usage = TokenUsage { input_tokens: 1_000, output_tokens: 100, ..Default::default() };
 /// let with_searches = CallUsage::from(&usage).with_web_searches(2);
 /// let catalog = Catalog::bundled();
@@ -66,7 +66,7 @@ impl CallUsage {
     }
 
     /// Sets the number of web searches, for example from
-    /// [`AnswerMetadata::server_tool_usage`](neuron_types::AnswerMetadata::server_tool_usage).
+    /// [`AnswerMetadata::server_tool_usage`](neuron_model::AnswerMetadata::server_tool_usage).
     #[must_use]
     pub fn with_web_searches(self, searches: usize) -> Self {
         Self { web_searches: searches, ..self }

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use chrono::{NaiveDate, Utc};
-use neuron_types::{Money, PriceList, TokenUsage, UnknownPrice};
+use neuron_model::{Money, PriceList, TokenUsage, UnknownPrice};
 
 use crate::bundle::BUNDLE;
 use crate::{CallUsage, Model, Price, names};
 
 /// The models of the vendors, with their limits and prices.
 ///
-/// The vendors have the names of [`ProviderInfo::name`](neuron_types::ProviderInfo::name), for example `anthropic`,
+/// The vendors have the names of [`ProviderInfo::name`](neuron_model::ProviderInfo::name), for example `anthropic`,
 /// `openai`, `google`, `bedrock`, `azure`, `groq`, `mistral`, `xai`, `openrouter` and `ollama`. Other names of a vendor are
 /// recognised too, for example `aws.bedrock` and `gemini`.
 ///
@@ -23,9 +23,9 @@ use crate::{CallUsage, Model, Price, names};
 ///
 /// # Durable runs
 ///
-/// A replay of a durable run must use the same prices as the first execution. Otherwise a [budget](neuron_types::Budget)
-/// may refuse a call that the first execution made, and the replay ends differently. Create the catalogue of a durable
-/// run with [`on`](Self::on) and the day on which the run started.
+/// A replay of a durable run must use the same prices as the first execution. Otherwise a budget may refuse a call that
+/// the first execution made, and the replay ends differently. Create the catalogue of a durable run with
+/// [`on`](Self::on) and the day on which the run started.
 ///
 /// A new version of this crate may have other prices for the same day. Let the open runs end before such an update, or
 /// set the prices of their models with [`with_price`](Self::with_price).
@@ -77,7 +77,7 @@ impl Catalog {
     }
 
     /// Uses the price of one hour for all tokens that are written to a cache. Enable it if your requests set
-    /// [`CacheTtl::OneHour`](neuron_types::CacheTtl), because a [`TokenUsage`] does not report how long a cache stores
+    /// [`CacheTtl::OneHour`](neuron_model::CacheTtl), because a [`TokenUsage`] does not report how long a cache stores
     /// them. Default: the price of the shortest time.
     #[must_use]
     pub fn with_one_hour_cache(self) -> Self {

@@ -2,9 +2,9 @@
 //!
 //! ```
 //! use neuron_catalog::Catalog;
-//! use neuron_types::TokenUsage;
+//! use neuron_model::TokenUsage;
 //!
-//! # fn main() -> Result<(), neuron_types::UnknownPrice> {
+//! # fn main() -> Result<(), neuron_model::UnknownPrice> {
 //! let catalog = Catalog::bundled();
 //! let usage = TokenUsage { input_tokens: 12_000, output_tokens: 800, ..Default::default() };
 //! let cost = catalog.cost("anthropic", "claude-sonnet-4-6", &usage)?;
@@ -36,18 +36,17 @@
 //!
 //! # Limits in money
 //!
-//! [`Catalog`] is a [`PriceList`], so
-//! [`Budget::in_money`](neuron_types::Budget::in_money) accepts it.
+//! [`Catalog`] is a [`PriceList`], so `Budget::in_money` of `neuron-types` accepts it.
 //!
 //! # What a cost contains
 //!
 //! - Tokens of input and output, tokens that a cache stored or returned, and reasoning, each at its own rate.
 //! - Higher rates for long prompts, if the vendor has them. The rates of the whole call then depend on its input tokens.
 //! - A fee for each call, if the vendor has one.
-//! - The passes of one call ([`TokenUsage::iterations`](neuron_types::TokenUsage::iterations)), each with the price of its
+//! - The passes of one call ([`TokenUsage::iterations`](neuron_model::TokenUsage::iterations)), each with the price of its
 //!   model.
 //!
-//! A [`TokenUsage`](neuron_types::TokenUsage) does not report audio tokens, searches, and how long a cache stores its
+//! A [`TokenUsage`](neuron_model::TokenUsage) does not report audio tokens, searches, and how long a cache stores its
 //! tokens. With [`CallUsage`] you can add these numbers. Storage of caches and of files, code execution, discounts for
 //! batches, and the prices of other service tiers are not included.
 //!
@@ -75,4 +74,4 @@ pub use catalog::Catalog;
 pub use model::{InputKind, Model};
 pub use price::{Price, Rates, Tier};
 
-pub use neuron_types::{Money, ParseMoneyError, PriceList, UnknownPrice};
+pub use neuron_model::{Money, ParseMoneyError, PriceList, UnknownPrice};

@@ -11,7 +11,7 @@ use crate::Price;
 ///
 /// ```
 /// use neuron_catalog::{Catalog, InputKind, Model, Rates};
-/// use neuron_types::Money;
+/// use neuron_model::Money;
 ///
 /// let rates = Rates::per_million(Money::from_dollars(1), Money::from_dollars(4));
 /// let model = Model::new("acme-large")

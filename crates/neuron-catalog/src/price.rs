@@ -1,7 +1,7 @@
 //! The price of a model, and the cost of a call.
 
 use chrono::NaiveDate;
-use neuron_types::Money;
+use neuron_model::Money;
 use serde::{Deserialize, Serialize};
 
 use crate::CallUsage;
@@ -14,7 +14,7 @@ use crate::CallUsage;
 ///
 /// ```
 /// use neuron_catalog::{CallUsage, Price, Rates};
-/// use neuron_types::{Money, TokenUsage};
+/// use neuron_model::{Money, TokenUsage};
 ///
 /// let dollars = Money::from_dollars;
 /// let price = Price::from(Rates::per_million(dollars(2), dollars(12)))

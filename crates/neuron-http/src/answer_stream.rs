@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use neuron_types::{
+use neuron_model::{
     AnswerMetadata, CompletionResponse, ProviderError, StreamEvent, StreamHandle, StreamReceiver,
     WasmCompatSend,
 };

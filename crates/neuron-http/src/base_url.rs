@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Uri};
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 /// Bytes that are percent-encoded in a path or a query, because RFC 3986 does not allow them there. `%` is not one of
@@ -41,7 +41,7 @@ const ESCAPED: &AsciiSet = &CONTROLS
 /// assert_eq!(base.join("v1/messages")?.path(), "/v1/messages");
 /// assert_eq!((base.host(), base.port()), ("proxy.example", Some(443)));
 /// assert!(!format!("{base:?}").contains("hunter2"));
-/// # Ok::<_, neuron_types::ProviderError>(())
+/// # Ok::<_, neuron_model::ProviderError>(())
 /// ```
 #[derive(Clone)]
 pub struct BaseUrl {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use http::{Response, Uri};
-use neuron_types::{AnswerMetadata, BoxError, ProviderError, WasmBoxedFuture, clock};
+use neuron_model::{AnswerMetadata, BoxError, ProviderError, WasmBoxedFuture, clock};
 
 use crate::OriginalNames;
 use crate::content::Content;

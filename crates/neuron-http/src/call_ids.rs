@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use neuron_types::{ContentBlock, Message};
+use neuron_model::{ContentBlock, Message};
 
 use crate::UniqueTexts;
 

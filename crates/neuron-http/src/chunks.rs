@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use neuron_types::BoxError;
+use neuron_model::BoxError;
 
 #[cfg(not(target_family = "wasm"))]
 use crate::http2::Place;
@@ -74,7 +74,7 @@ impl Chunks {
 
 /// The chunks of a response body on wasm32, from `reqwest`.
 #[cfg(target_family = "wasm")]
-pub(crate) struct Chunks(pub(crate) neuron_types::WasmBoxedStream<'static, reqwest::Result<Bytes>>);
+pub(crate) struct Chunks(pub(crate) neuron_model::WasmBoxedStream<'static, reqwest::Result<Bytes>>);
 
 #[cfg(target_family = "wasm")]
 impl Chunks {

@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::Full;
 use hyper_util::client::legacy::{Client as Pool, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use neuron_types::{BoxError, ProviderError, WasmCompatSend};
+use neuron_model::{BoxError, ProviderError, WasmCompatSend};
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -175,7 +175,7 @@ fn post(uri: &Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
 /// Sends a request, over HTTP/2 if the server offers it. If the server closed the idle connection of the request, sends
 /// the request again on a new connection.
 ///
-/// The error of this second attempt is never [`Unsent`](neuron_types::Unsent), because the first attempt may have
+/// The error of this second attempt is never [`Unsent`](neuron_model::Unsent), because the first attempt may have
 /// reached the server.
 async fn send(
     clients: &Clients,

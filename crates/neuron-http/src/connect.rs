@@ -15,7 +15,7 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
-use neuron_types::BoxError;
+use neuron_model::BoxError;
 use rustls::ClientConfig;
 use tokio::time::Instant;
 use tower_service::Service;

@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
-use neuron_types::BoxError;
+use neuron_model::BoxError;
 
 use crate::chunks::Chunks;
 use crate::secret::excerpt;

@@ -1,6 +1,6 @@
 //! The data in a `data:` URL.
 
-use neuron_types::image_type;
+use neuron_model::image_type;
 
 /// Returns the media type and the base64 data of a `data:` URL. Returns `None` for any other URL, and for a `data:` URL
 /// without base64. The type has no parameters and may be empty.

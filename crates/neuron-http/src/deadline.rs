@@ -41,7 +41,7 @@ mod native {
     use std::task::{Context, Poll};
     use std::time::Duration;
 
-    use neuron_types::ProviderError;
+    use neuron_model::ProviderError;
     use pin_project_lite::pin_project;
     use tokio::time::{Timeout, timeout_at};
 
@@ -78,7 +78,7 @@ mod native {
 mod wasm {
     use std::future::Future;
 
-    use neuron_types::{ProviderError, clock};
+    use neuron_model::{ProviderError, clock};
     use web_time::Instant;
 
     use super::Deadline;

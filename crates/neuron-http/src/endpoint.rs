@@ -7,7 +7,7 @@ use http::header::AUTHORIZATION;
 #[cfg(not(target_family = "wasm"))]
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue, Response};
-use neuron_types::{ProviderError, ProviderInfo, WasmCompatSend};
+use neuron_model::{ProviderError, ProviderInfo, WasmCompatSend};
 
 use crate::body::read_beginning;
 use crate::client::{Http, HttpClient};
@@ -44,7 +44,7 @@ pub(crate) struct Timeouts {
 ///
 /// ```no_run
 /// use neuron_http::{Endpoint, Rejection, Secret};
-/// use neuron_types::ProviderError;
+/// use neuron_model::ProviderError;
 ///
 /// # async fn ask() -> Result<(), ProviderError> {
 /// let endpoint = Endpoint::new("https://api.example.com", Secret::new("key"));

@@ -1,6 +1,6 @@
 //! Classifies errors by a table of vendors' error codes and messages ([`Fault`]). No other file knows specific vendors.
 
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 
 /// The class of an error, derived from its codes and its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, Uri};
-use neuron_types::{BoxError, ProviderError, WasmCompatSend};
+use neuron_model::{BoxError, ProviderError, WasmCompatSend};
 use reqwest::Client;
 
 use crate::chunks::Chunks;

@@ -1,6 +1,6 @@
 //! Splits a byte stream into frames ([`Framing`]).
 
-use neuron_types::{ProviderError, ToolCall};
+use neuron_model::{ProviderError, ToolCall};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

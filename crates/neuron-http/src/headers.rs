@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use neuron_types::{AnswerMetadata, ProviderError};
+use neuron_model::{AnswerMetadata, ProviderError};
 
 /// Returns the delay that the server requests before a retry. Returns `None` if no header contains a valid delay.
 ///

@@ -21,7 +21,7 @@ use http_body_util::Full;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http2::{Builder, Connection, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use neuron_types::{BoxError, ProviderError};
+use neuron_model::{BoxError, ProviderError};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use neuron_types::{ProviderError, ToolDefinition};
+use neuron_model::{ProviderError, ToolDefinition};
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Serialize, Serializer};
 use serde_json::ser::{CompactFormatter, Compound};
@@ -42,7 +42,7 @@ use serde_json::{Map, Value};
 ///     String::from_utf8_lossy(&body),
 ///     r#"{"model":"m","options":{"top_k":2,"seed":7},"tools":[{"name":"add"},{"type":"web_search"}],"messages":["hi"]}"#
 /// );
-/// # Ok::<_, neuron_types::ProviderError>(())
+/// # Ok::<_, neuron_model::ProviderError>(())
 /// ```
 pub fn write_json(
     extra: Option<&Value>,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use neuron_types::{ProviderError, WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
+use neuron_model::{ProviderError, WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
 
 use crate::Secret;
 
@@ -17,7 +17,7 @@ use crate::Secret;
 ///
 /// ```
 /// use neuron_http::KeySource;
-/// use neuron_types::ProviderError;
+/// use neuron_model::ProviderError;
 ///
 /// let source = KeySource::new(|| async {
 ///     std::fs::read_to_string("/var/run/secrets/token")

@@ -2,7 +2,7 @@
 //!
 //! The crate contains endpoints with timeouts, response bodies that are read in chunks, and decoders of server-sent
 //! events and JSON lines. It redacts API keys, and converts error responses into
-//! [`ProviderError`](neuron_types::ProviderError). It serialises requests without copying the conversation.
+//! [`ProviderError`](neuron_model::ProviderError). It serialises requests without copying the conversation.
 //!
 //! Headers and URLs have the types of the crate [`http`]. A single private table contains the vendors' error codes and
 //! messages.

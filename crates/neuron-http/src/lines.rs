@@ -1,7 +1,7 @@
 //! Decodes newline-delimited JSON ([`LineDecoder`]).
 
 use memchr::memchr;
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 
 use crate::Framing;
 use crate::framing::{append, check_size};
@@ -20,7 +20,7 @@ use crate::framing::{append, check_size};
 /// }
 /// decoder.finish(|line| Ok(lines.push(line.to_vec())))?;
 /// assert_eq!(lines, [&b"{\"a\":1}"[..], b"{}"]);
-/// # Ok::<_, neuron_types::ProviderError>(())
+/// # Ok::<_, neuron_model::ProviderError>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct LineDecoder {

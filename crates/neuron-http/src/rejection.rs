@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;

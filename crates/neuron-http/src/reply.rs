@@ -4,7 +4,7 @@ use std::future::Future;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response, Uri};
-use neuron_types::{CompletionResponse, ProviderError};
+use neuron_model::{CompletionResponse, ProviderError};
 
 use crate::body::{read_beginning, read_body};
 use crate::content::Content;
@@ -46,7 +46,7 @@ impl Reply {
     }
 
     /// Reads the body and parses it with the function `read`. Adds the request id and the rate limits from the headers
-    /// to the message's [metadata](neuron_types::Message::metadata).
+    /// to the message's [metadata](neuron_model::Message::metadata).
     ///
     /// # Errors
     ///

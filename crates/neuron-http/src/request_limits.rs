@@ -1,6 +1,6 @@
 //! What a vendor rejects in a request, checked before the request is sent ([`RequestLimits`]).
 
-use neuron_types::{
+use neuron_model::{
     ContentBlock, ImageSource, ProviderError, RequestRef, Role, ToolChoice, ToolDefinition,
     image_type,
 };
@@ -17,7 +17,7 @@ use crate::inline_data;
 ///
 /// ```
 /// use neuron_http::RequestLimits;
-/// use neuron_types::CompletionRequest;
+/// use neuron_model::CompletionRequest;
 ///
 /// const LIMITS: RequestLimits = RequestLimits::new("Example").max_stop_sequences(1);
 ///
@@ -171,7 +171,7 @@ fn may_add_tools(extra: Option<&Value>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{CompletionRequest, Message};
+    use neuron_model::{CompletionRequest, Message};
     use serde_json::json;
 
     use super::*;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderValue;
-use neuron_types::{BoxError, ProviderError, Unsent};
+use neuron_model::{BoxError, ProviderError, Unsent};
 
 /// A secret text, such as an API key. `Debug` prints `[redacted]` instead.
 ///

@@ -10,7 +10,7 @@
 //! standard ignores such lines. [`Framing::foreign`] returns them.
 
 use memchr::memchr2;
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 
 use crate::Framing;
 use crate::framing::{append, check_size, without_mark};
@@ -34,7 +34,7 @@ const MAX_FOREIGN_BYTES: usize = 16 * 1024;
 ///     })?;
 /// }
 /// assert_eq!(events, [b"hello"]);
-/// # Ok::<_, neuron_types::ProviderError>(())
+/// # Ok::<_, neuron_model::ProviderError>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct SseDecoder {

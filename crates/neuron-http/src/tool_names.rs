@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use neuron_types::{
+use neuron_model::{
     CompletionResponse, ContentBlock, Message, RequestRef, StreamEvent, ToolChoice, ToolDefinition,
 };
 use serde_json::Value;
@@ -20,7 +20,7 @@ use crate::UniqueTexts;
 ///
 /// ```
 /// use neuron_http::{ToolNames, ascii_name};
-/// use neuron_types::{CompletionRequest, ToolDefinition};
+/// use neuron_model::{CompletionRequest, ToolDefinition};
 ///
 /// const NAMES: ToolNames = ToolNames::new(|name| ascii_name(name, 64), 64);
 ///
@@ -272,7 +272,7 @@ pub fn ascii_name(name: &str, most: usize) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{CompletionRequest, Role, StopReason, TokenUsage};
+    use neuron_model::{CompletionRequest, Role, StopReason, TokenUsage};
     use serde_json::json;
 
     use super::*;

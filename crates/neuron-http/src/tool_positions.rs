@@ -3,7 +3,7 @@
 //! Vendors name a rejected tool by its position in the request, which says little to a caller whose tools come from
 //! several places. [`with_tool_names`] adds the name.
 
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -151,7 +151,7 @@ fn name_of(tool: &Value) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{CompletionRequest, ToolDefinition};
+    use neuron_model::{CompletionRequest, ToolDefinition};
     use serde_json::json;
 
     use super::*;

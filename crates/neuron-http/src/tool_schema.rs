@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use neuron_types::ToolDefinition;
+use neuron_model::ToolDefinition;
 use serde::ser::Error;
 use serde_json::Value;
 

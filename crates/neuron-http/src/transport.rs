@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use http::Uri;
-use neuron_types::{BoxError, ProviderError, Unsent};
+use neuron_model::{BoxError, ProviderError, Unsent};
 
 #[cfg(not(target_family = "wasm"))]
 use crate::connect::ConnectError;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use http::HeaderMap;
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 

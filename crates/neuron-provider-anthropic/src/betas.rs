@@ -2,7 +2,7 @@
 //!
 //! <https://platform.claude.com/docs/en/api/beta-headers>
 
-use neuron_types::{ContentBlock, ContextEdit, RequestRef};
+use neuron_model::{ContentBlock, ContextEdit, RequestRef};
 use serde_json::Value;
 
 use crate::fallback::is_fallback;
@@ -86,7 +86,7 @@ fn is_compaction(block: &ContentBlock) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{CompletionRequest, ContextManagement, Message, Role};
+    use neuron_model::{CompletionRequest, ContextManagement, Message, Role};
     use serde_json::json;
 
     use super::*;

@@ -6,7 +6,7 @@ use neuron_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue
 use neuron_http::{
     AnswerStream, Endpoint, HttpClient, Rejection, Reply, RequestBody, Secret, header_value,
 };
-use neuron_types::{
+use neuron_model::{
     CacheControl, CompletionResponse, ForcedCalls, Provider, ProviderError, ProviderInfo,
     RequestRef, StreamHandle, WasmBoxedFuture,
 };
@@ -318,7 +318,7 @@ impl Provider for Anthropic {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{CompletionRequest, ProviderDyn};
+    use neuron_model::{CompletionRequest, ProviderDyn};
 
     use super::*;
 
@@ -410,8 +410,8 @@ mod tests {
     #[test]
     fn duplicate_beta_is_sent_once() {
         let request = CompletionRequest {
-            context_management: Some(neuron_types::ContextManagement {
-                edits: vec![neuron_types::ContextEdit::Compact {
+            context_management: Some(neuron_model::ContextManagement {
+                edits: vec![neuron_model::ContextEdit::Compact {
                     strategy: "compact_20260112".into(),
                 }],
             }),

@@ -1,7 +1,7 @@
 //! The code execution container of a request, which the metadata of the last response names.
 
 use chrono::{DateTime, Utc};
-use neuron_types::{Message, RequestRef, Role};
+use neuron_model::{Message, RequestRef, Role};
 use serde_json::{Value, json};
 
 /// Returns the code execution container of the last response, for the next request. The value is the container's id, or
@@ -36,7 +36,7 @@ fn text_of<'v>(value: &'v Value, key: &str) -> &'v str {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{AnswerMetadata, CompletionRequest};
+    use neuron_model::{AnswerMetadata, CompletionRequest};
     use serde_json::json;
 
     use super::*;

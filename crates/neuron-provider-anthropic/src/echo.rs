@@ -3,7 +3,7 @@
 //! A block is sent back unchanged, except for fields that the API accepts only in responses.
 
 use neuron_http::ObjectInput;
-use neuron_types::ContentBlock;
+use neuron_model::ContentBlock;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};

@@ -4,7 +4,7 @@
 //! <https://platform.claude.com/docs/en/api/errors>
 
 pub(crate) use neuron_http::VendorError as ApiError;
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 
 /// Converts an `error` event of a stream. The event arrives after a successful status.
 pub(crate) fn from_event(error: &ApiError, request_id: Option<&str>) -> ProviderError {

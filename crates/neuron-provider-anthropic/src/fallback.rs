@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use neuron_types::ContentBlock;
+use neuron_model::ContentBlock;
 use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;

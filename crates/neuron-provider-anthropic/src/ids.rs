@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 
 use neuron_http::{CallIds, UniqueTexts};
-use neuron_types::Message;
+use neuron_model::Message;
 use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;

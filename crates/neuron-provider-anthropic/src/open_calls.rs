@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use neuron_types::{ContentBlock, Message, Role};
+use neuron_model::{ContentBlock, Message, Role};
 use serde_json::Value;
 
 use crate::request::PROVIDER;

@@ -10,7 +10,7 @@ use neuron_http::{
     CallIds, Fields, ObjectInput, RenamedRequest, RequestLimits, Shortest, ToolNames, ascii_name,
     is_common_image, write_json,
 };
-use neuron_types::{
+use neuron_model::{
     CacheControl, CacheTtl, ContentBlock, ContentItem, ContextEdit, Message, ModelContent,
     ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig,
     ToolChoice,

@@ -1,7 +1,7 @@
 //! Parsing of responses that are not streamed. Also converts the blocks of streamed responses.
 
 use neuron_http::{Secret, newer_count, or_default, read_with_arguments};
-use neuron_types::{
+use neuron_model::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
     TokenUsage, ToolCall, UsageIteration,
 };

@@ -2,11 +2,11 @@
 //!
 //! <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>
 
-use neuron_types::{RequestRef, ToolDefinition};
+use neuron_model::{RequestRef, ToolDefinition};
 use serde_json::Value;
 
 /// Type of the search tool that this crate adds to a request. Its queries are words, as for
-/// [`SEARCH_TOOLS`](neuron_types::SEARCH_TOOLS).
+/// [`SEARCH_TOOLS`](neuron_model::SEARCH_TOOLS).
 pub(crate) const SEARCH_TYPE: &str = "tool_search_tool_bm25_20251119";
 
 /// Name of the search tool.
@@ -85,11 +85,11 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
 
 #[cfg(test)]
 mod tests {
-    use neuron_testing::anthropic::check_request;
-    use neuron_types::{
+    use neuron_model::{
         CALL_TOOL, CacheControl, CompletionRequest, ContentBlock, Message, Role, SEARCH_TOOLS,
         ToolChoice,
     };
+    use neuron_testing::anthropic::check_request;
     use serde_json::json;
 
     use super::*;

@@ -1,7 +1,7 @@
 //! The sources of images and documents in a request.
 
 use neuron_http::inline_data;
-use neuron_types::{DocumentSource, ImageSource, image_type};
+use neuron_model::{DocumentSource, ImageSource, image_type};
 use serde::Serialize;
 
 #[derive(Serialize)]

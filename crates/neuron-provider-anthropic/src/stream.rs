@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use neuron_http::{
     Decoder, Secret, SseDecoder, complete, or_default, read_frame, read_with_arguments,
 };
-use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
+use neuron_model::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};

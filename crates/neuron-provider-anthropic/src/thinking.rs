@@ -1,6 +1,6 @@
 //! The field `thinking` of a request.
 
-use neuron_types::{Message, ReasoningEffort, RequestRef, Role, ThinkingConfig};
+use neuron_model::{Message, ReasoningEffort, RequestRef, Role, ThinkingConfig};
 use serde::Serialize;
 
 use crate::ids::ids;
@@ -56,7 +56,7 @@ fn began_without_thinking(messages: &[Message], search: &Search<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{CompletionRequest, ContentBlock};
+    use neuron_model::{CompletionRequest, ContentBlock};
     use serde_json::json;
 
     use super::*;

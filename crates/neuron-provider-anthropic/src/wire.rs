@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use neuron_http::http::header::HeaderMap;
 use neuron_http::{AnswerStream, Rejection, Secret};
-use neuron_types::{CompletionResponse, ProviderError, RequestRef, StreamHandle, WasmCompatSend};
+use neuron_model::{CompletionResponse, ProviderError, RequestRef, StreamHandle, WasmCompatSend};
 
 use crate::client::{DEFAULT_MAX_TOKENS, DEFAULT_MODEL};
 use crate::request::{self, Settings};

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html>
 
-use neuron_types::{CacheControl, CacheTtl};
+use neuron_model::{CacheControl, CacheTtl};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -9,7 +9,7 @@ use neuron_http::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderVa
 use neuron_http::{
     AnswerStream, Endpoint, HttpClient, KeySource, Reply, RequestBody, Secret, header,
 };
-use neuron_types::{
+use neuron_model::{
     CompletionResponse, ForcedCalls, Provider, ProviderError, ProviderInfo, RequestRef,
     StreamHandle, WasmBoxedFuture,
 };
@@ -243,9 +243,9 @@ impl Bedrock {
     /// Applies a [guardrail](https://docs.aws.amazon.com/bedrock/latest/userguide/guardrails.html) to all requests.
     /// `id` is its id or ARN, and `version` is a number or `DRAFT`.
     ///
-    /// If the guardrail intervenes, the stop reason is [`ContentFilter`](neuron_types::StopReason::ContentFilter), and
-    /// [`stop_details`](neuron_types::AnswerMetadata::stop_details) contains its trace. Set other fields of
-    /// `guardrailConfig` with [`extra`](neuron_types::CompletionRequest::extra).
+    /// If the guardrail intervenes, the stop reason is [`ContentFilter`](neuron_model::StopReason::ContentFilter), and
+    /// [`stop_details`](neuron_model::AnswerMetadata::stop_details) contains its trace. Set other fields of
+    /// `guardrailConfig` with [`extra`](neuron_model::CompletionRequest::extra).
     #[must_use]
     pub fn guardrail(mut self, id: impl Into<String>, version: impl Into<String>) -> Self {
         let (id, version) = (id.into(), version.into());
@@ -443,7 +443,7 @@ impl Provider for Bedrock {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::ProviderDyn;
+    use neuron_model::ProviderDyn;
 
     use super::*;
 
@@ -551,7 +551,7 @@ mod tests {
         let source = KeySource::new(|| async {
             Err::<String, _>(ProviderError::Authentication("loaded".into()))
         });
-        let request = neuron_types::CompletionRequest::default();
+        let request = neuron_model::CompletionRequest::default();
         for (region, kind) in [("evil.example/", "InvalidRequest"), ("us-east-1", "Authentication")]
         {
             let client = Bedrock::new(region, "").key_source(source.clone());

@@ -4,7 +4,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use neuron_types::{ContentBlock, ToolCall};
+use neuron_model::{ContentBlock, ToolCall};
 use serde_json::{Map, Value};
 
 use crate::PROVIDER;

@@ -18,7 +18,7 @@ use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::client::http::{SharedHttpConnector, http_client_fn};
 use aws_smithy_runtime_api::client::result::ConnectorError;
-use neuron_types::{BoxError, ProviderError, Unsent};
+use neuron_model::{BoxError, ProviderError, Unsent};
 use tokio::sync::Mutex;
 
 /// Time before their expiry at which credentials are loaded again. The request must arrive before they expire.

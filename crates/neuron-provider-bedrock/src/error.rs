@@ -7,7 +7,7 @@
 //! the models, and proxies send errors of their own.
 
 use neuron_http::{Rejection, VendorError};
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use serde_json::Value;
 
 /// Converts a response whose status is not a success into an error.

@@ -17,7 +17,7 @@
 mod tests;
 
 use neuron_http::Framing;
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 
 /// Maximum length of the headers of a frame, as in AWS's SDKs.
 const MAX_HEADERS_BYTES: usize = 128 * 1024;

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use neuron_http::{CallIds, UniqueTexts};
-use neuron_types::Message;
+use neuron_model::Message;
 
 use crate::PROVIDER;
 use crate::allowed::{self, MAX_CHARS};
@@ -66,7 +66,7 @@ impl ResponseIds {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::ContentBlock;
+    use neuron_model::ContentBlock;
     use serde_json::json;
 
     use super::*;

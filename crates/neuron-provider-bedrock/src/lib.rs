@@ -1,7 +1,7 @@
 //! Provider for [Amazon Bedrock](https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference.html),
 //! with its Converse and ConverseStream APIs.
 //!
-//! Implements [`Provider`](neuron_types::Provider).
+//! Implements [`Provider`](neuron_model::Provider).
 //!
 //! ```no_run
 //! use neuron_provider_bedrock::Bedrock;
@@ -33,10 +33,10 @@
 //! The models of Bedrock differ in the requests that they accept. The family of a model follows from its id. For an ARN
 //! that does not contain the model, set [`Bedrock::base_model`].
 //!
-//! - Reasoning of Claude becomes [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) or
-//!   [`RedactedThinking`](neuron_types::ContentBlock::RedactedThinking), as in Anthropic's API. Its signatures are
+//! - Reasoning of Claude becomes [`ContentBlock::Thinking`](neuron_model::ContentBlock::Thinking) or
+//!   [`RedactedThinking`](neuron_model::ContentBlock::RedactedThinking), as in Anthropic's API. Its signatures are
 //!   valid on all platforms, so a conversation can move between the two. Reasoning of DeepSeek, of GPT and of models of
-//!   an unknown family becomes [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and is sent back unchanged.
+//!   an unknown family becomes [`ContentBlock::Raw`](neuron_model::ContentBlock::Raw), and is sent back unchanged.
 //! - Texts with citations, calls and results of server tools, and unknown blocks become raw blocks too. A raw block has
 //!   the field `neuron:origin`, which is never sent. Only models of the same origin get the block back: Claude,
 //!   DeepSeek, Nova or Nova 2, and for other vendors the same model. Other models get the text of a text with
@@ -48,10 +48,10 @@
 //!   if they would repeat. A call has the original name of its tool.
 //! - A conversation with calls or results is never sent without tools, because the API rejects it. If the request has
 //!   no tools, the tools of earlier calls are sent without their schemas. A Claude model must not call them.
-//! - [`ToolChoice::None`](neuron_types::ToolChoice::None) leaves the tools out, unless the conversation has calls or
+//! - [`ToolChoice::None`](neuron_model::ToolChoice::None) leaves the tools out, unless the conversation has calls or
 //!   results. Then only Claude has a setting that forbids calls, and other models may still call a tool. A forced call
 //!   is an error for models that do not support it. Claude, Nova, GPT, GLM, Kimi and Grok do, and Mistral supports
-//!   [`Required`](neuron_types::ToolChoice::Required).
+//!   [`Required`](neuron_model::ToolChoice::Required).
 //! - Neighbouring messages of one role become one message. System messages at the beginning of the conversation are
 //!   added to the system prompt. Later system messages are sent as messages of the user.
 //! - Llama, Mistral and Palmyra accept nothing beside tool results, and Claude accepts no documents there. Such content
@@ -82,14 +82,14 @@
 //! - The ARN of a prompt is sent without `inferenceConfig`, `system`, `toolConfig` and `additionalModelRequestFields`,
 //!   because a prompt defines them itself. Such a setting of a request is an error. Set `promptVariables` in `extra`.
 //! - Temperature and `top_p` are sent as they are. Newer models reject them.
-//! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) includes cached tokens. The API does not
+//! - [`TokenUsage::input_tokens`](neuron_model::TokenUsage::input_tokens) includes cached tokens. The API does not
 //!   report reasoning tokens.
 //! - The response's id is the id of the request. Its model is the requested model, or the model that a prompt router
 //!   chose.
 //! - Interventions of guardrails and content filters have the stop reason
-//!   [`ContentFilter`](neuron_types::StopReason::ContentFilter).
-//!   [`stop_details`](neuron_types::AnswerMetadata::stop_details) contains the reason of the API and the trace.
-//! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and its
+//!   [`ContentFilter`](neuron_model::StopReason::ContentFilter).
+//!   [`stop_details`](neuron_model::AnswerMetadata::stop_details) contains the reason of the API and the trace.
+//! - [`CompletionRequest::extra`](neuron_model::CompletionRequest::extra) is merged recursively into the body, and its
 //!   `tools` are appended to the tools of `toolConfig`. Use `extra` for `topK` and other fields of a model in
 //!   `additionalModelRequestFields`, for `serviceTier` and for `guardrailConfig`. Video and files in S3 are sent as
 //!   `ContentBlock::Raw`, with a block of the API as its JSON and `aws.bedrock` as its provider.
@@ -97,7 +97,7 @@
 //!   without traffic are closed on their way. It is collected within the [`timeout`](Bedrock::timeout) of the call.
 //!   This requires the permission `bedrock:InvokeModelWithResponseStream`.
 //! - A stream that ends before the event `messageStop` is an error and never a short response.
-//! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
+//! - The provider does not retry. [`ProviderError::is_retryable`](neuron_model::ProviderError::is_retryable) returns
 //!   `true` for errors that may be retried.
 //!
 //! # Source files
@@ -121,10 +121,10 @@
 //! | `usage.rs` | token counts of responses |
 //! | `stream.rs`, `open_block.rs` | streams |
 //! | `event_stream.rs` | binary frames of streams |
-//! | `error.rs` | conversion of errors to [`ProviderError`](neuron_types::ProviderError) |
+//! | `error.rs` | conversion of errors to [`ProviderError`](neuron_model::ProviderError) |
 //! | [`models`] | ids of current models |
 //! | [`wire`] | the mapping as plain functions, without HTTP |
-//! | [`types`] | `neuron-types`, for programs that depend on this crate alone |
+//! | [`types`] | `neuron-model`, for programs that depend on this crate alone |
 //!
 //! [`neuron_http`] contains the HTTP endpoint and the redaction of keys.
 
@@ -165,13 +165,13 @@ pub use aws_credential_types;
 pub use client::{Bedrock, DEFAULT_MODEL};
 pub use model::DEFAULT_MAX_TOKENS;
 pub use neuron_http::KeySource;
-/// The crate `neuron-types`, with the messages, requests, traits and errors in this crate's API. The crate `neuron` has
+/// The crate `neuron-model`, with the messages, requests, traits and errors in this crate's API. The crate `neuron` has
 /// the same items under the same names. The whole crate is re-exported, because a list of names would miss items of
 /// later versions.
-pub use neuron_types as types;
+pub use neuron_model as types;
 
 /// Name of Bedrock in telemetry, and name of the API's JSON format in a
-/// [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw).
+/// [`ContentBlock::Raw`](neuron_model::ContentBlock::Raw).
 ///
 /// <https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/>
 pub(crate) const PROVIDER: &str = "aws.bedrock";

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 pub(crate) use neuron_http::inline_data as inline;
-use neuron_types::{DocumentSource, ImageSource, ProviderError, image_type};
+use neuron_model::{DocumentSource, ImageSource, ProviderError, image_type};
 use serde::Serialize;
 
 use crate::block::Block;

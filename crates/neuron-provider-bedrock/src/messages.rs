@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use neuron_http::ObjectInput;
-use neuron_types::{ContentBlock, DocumentSource, Message, ProviderError, Role};
+use neuron_model::{ContentBlock, DocumentSource, Message, ProviderError, Role};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The characters of a model's id that are escaped in the path of a URL. The id of a model is a single segment, so

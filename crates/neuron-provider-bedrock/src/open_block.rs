@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use neuron_types::{ContentBlock, StreamEvent, ToolCall};
+use neuron_model::{ContentBlock, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.aws.amazon.com/general/latest/gr/bedrock.html>
 
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 
 /// Domains of the partitions of AWS, by the beginnings of their regions. Regions of other partitions are in
 /// `amazonaws.com`.

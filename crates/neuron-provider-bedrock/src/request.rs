@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 
 use neuron_http::{RenamedRequest, RequestLimits, Shortest, write_json};
-use neuron_types::{
+use neuron_model::{
     CacheControl, ContentBlock, Message, ProviderError, RequestRef, ResponseFormat, SystemPrompt,
     ThinkingConfig,
 };

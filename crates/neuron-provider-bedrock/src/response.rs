@@ -3,7 +3,7 @@
 //! <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html#API_runtime_Converse_ResponseSyntax>
 
 use neuron_http::{Secret, or_default, read_with_arguments};
-use neuron_types::{
+use neuron_model::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
 };
 use serde::Deserialize;

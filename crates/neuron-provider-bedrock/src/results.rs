@@ -2,7 +2,7 @@
 //!
 //! <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolResultBlock.html>
 
-use neuron_types::{ContentItem, ModelContent};
+use neuron_model::{ContentItem, ModelContent};
 use serde_json::Map;
 
 use crate::block::Block;
@@ -122,7 +122,7 @@ pub(crate) fn may_be_beside_results(block: &Block<'_>, family: Family) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{EmbeddedResource, ImageSource};
+    use neuron_model::{EmbeddedResource, ImageSource};
     use serde_json::{Value, json};
 
     use super::*;

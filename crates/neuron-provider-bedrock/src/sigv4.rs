@@ -14,7 +14,7 @@ use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, si
 use aws_sigv4::sign::v4;
 use neuron_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 use neuron_http::http::{HeaderValue, Method, Uri};
-use neuron_types::{BoxError, ProviderError};
+use neuron_model::{BoxError, ProviderError};
 
 use crate::credentials::CachedCredentials;
 

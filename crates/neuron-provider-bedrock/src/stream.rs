@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use neuron_http::{Decoder, Framing, Secret, complete, read_frame};
-use neuron_types::{CompletionResponse, ContentBlock, ProviderError, StreamEvent};
+use neuron_model::{CompletionResponse, ContentBlock, ProviderError, StreamEvent};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

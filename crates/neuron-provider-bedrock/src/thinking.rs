@@ -9,7 +9,7 @@
 //! | DeepSeek, GLM, gpt-oss | `reasoning_effort`, as in OpenAI's Chat Completions API |
 //! | Qwen | `reasoning_config`, which is `low` or `high` |
 
-use neuron_types::{ProviderError, ReasoningEffort, RequestRef, ThinkingConfig};
+use neuron_model::{ProviderError, ReasoningEffort, RequestRef, ThinkingConfig};
 use serde_json::{Map, Value, json};
 
 use crate::model::{Family, Model};
@@ -148,7 +148,7 @@ fn level(effort: ReasoningEffort) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::CompletionRequest;
+    use neuron_model::CompletionRequest;
 
     use super::*;
     use ReasoningEffort as E;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::ops::Not;
 
 use neuron_http::{VendorFields, tool_schema};
-use neuron_types::{ProviderError, RequestRef, ToolChoice, ToolDefinition};
+use neuron_model::{ProviderError, RequestRef, ToolChoice, ToolDefinition};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.html>
 
-use neuron_types::TokenUsage;
+use neuron_model::TokenUsage;
 use serde::Deserialize;
 
 /// The token counts of a response.

@@ -7,7 +7,7 @@ use neuron_http::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderNa
 use neuron_http::{
     AnswerStream, Endpoint, HttpClient, KeySource, Reply, RequestBody, Secret, header_value,
 };
-use neuron_types::{
+use neuron_model::{
     CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
     Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle, WasmBoxedFuture,
     WasmCompatSend,
@@ -396,7 +396,7 @@ impl EmbeddingProvider for Gemini {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::ProviderDyn;
+    use neuron_model::ProviderDyn;
 
     use super::*;
 

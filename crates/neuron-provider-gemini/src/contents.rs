@@ -11,7 +11,7 @@
 //!   (<https://github.com/crewAIInc/crewAI/pull/6973>).
 
 use neuron_http::ObjectInput;
-use neuron_types::{ContentBlock, DocumentSource, Message, ProviderError, Role};
+use neuron_model::{ContentBlock, DocumentSource, Message, ProviderError, Role};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};

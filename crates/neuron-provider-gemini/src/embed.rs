@@ -5,7 +5,7 @@
 mod vertex;
 
 use neuron_http::{Secret, sorted_extra, write_json};
-use neuron_types::{
+use neuron_model::{
     EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, ProviderError, TokenUsage,
 };
 use serde::{Deserialize, Serialize};

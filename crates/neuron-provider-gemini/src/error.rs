@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use neuron_http::{Rejection, VendorError};
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use serde_json::Value;
 
 /// Converts a response whose status is not a success into an error.

@@ -1,6 +1,6 @@
 //! Provider for Google's [Gemini API](https://ai.google.dev/gemini-api/docs), on Google AI and on Vertex AI.
 //!
-//! Implements [`Provider`](neuron_types::Provider) and [`EmbeddingProvider`](neuron_types::EmbeddingProvider).
+//! Implements [`Provider`](neuron_model::Provider) and [`EmbeddingProvider`](neuron_model::EmbeddingProvider).
 //!
 //! ```no_run
 //! use neuron_provider_gemini::Gemini;
@@ -26,7 +26,7 @@
 //! # Mapping
 //!
 //! - A part with a [thought signature](https://ai.google.dev/gemini-api/docs/thought-signatures) or with unknown fields,
-//!   and a call with an id of the server, become [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). Such a part is
+//!   and a call with an id of the server, become [`ContentBlock::Raw`](neuron_model::ContentBlock::Raw). Such a part is
 //!   sent back unchanged, and to the same platform only. Google AI has the provider name `gcp.gemini`, and Vertex AI has
 //!   `gcp.vertex_ai`, because each of them rejects the signatures of the other. Models before Gemini 3 reject the ids of
 //!   calls, and get none.
@@ -34,9 +34,9 @@
 //!   part of the text of the answer. The other platform gets them as a thought, and so do vendors that accept the thoughts
 //!   of others. Other vendors do not get them, and no other vendor gets the images, because other vendors accept images from the user only. To send an image elsewhere, add it to a message of
 //!   the user.
-//! - Thought summaries become [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) without a signature, and
+//! - Thought summaries become [`ContentBlock::Thinking`](neuron_model::ContentBlock::Thinking) without a signature, and
 //!   are sent back. Signed thinking comes from another vendor and is not sent. The API sends summaries only if
-//!   [`thinking`](neuron_types::CompletionRequest::thinking) is enabled or adaptive.
+//!   [`thinking`](neuron_model::CompletionRequest::thinking) is enabled or adaptive.
 //! - The API rejects signatures of another model. The raw block of a signed part therefore has the field
 //!   `neuron:signedBy`, with the name of the model that was asked. The field is never sent, and another model gets the
 //!   part without its signature. Models since Gemini 3 reject a first call without a signature. A first call that
@@ -49,13 +49,13 @@
 //!   character, and with a number if they would repeat. A call has the original name of its tool.
 //! - If the response ends with `MALFORMED_…` or `UNEXPECTED_…`, its calls are kept as raw blocks that do not run and are
 //!   not sent back. The events of calls arrive at the end of a stream, because this reason arrives there. A refusal has no
-//!   event [`ToolUse`](neuron_types::StreamEvent::ToolUse), so its calls do not run either.
+//!   event [`ToolUse`](neuron_model::StreamEvent::ToolUse), so its calls do not run either.
 //! - A prompt that the API refuses is an empty response with the stop reason
-//!   [`Refusal`](neuron_types::StopReason::Refusal). [`stop_details`](neuron_types::AnswerMetadata::stop_details)
+//!   [`Refusal`](neuron_model::StopReason::Refusal). [`stop_details`](neuron_model::AnswerMetadata::stop_details)
 //!   contains the `promptFeedback`. The API does not report stop sequences, so the stop reason is
-//!   [`EndTurn`](neuron_types::StopReason::EndTurn).
-//! - [`TokenUsage::output_tokens`](neuron_types::TokenUsage::output_tokens) includes thoughts, and
-//!   [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) includes cached tokens and the prompts of
+//!   [`EndTurn`](neuron_model::StopReason::EndTurn).
+//! - [`TokenUsage::output_tokens`](neuron_model::TokenUsage::output_tokens) includes thoughts, and
+//!   [`TokenUsage::input_tokens`](neuron_model::TokenUsage::input_tokens) includes cached tokens and the prompts of
 //!   server tools.
 //! - System messages at the beginning of the conversation are added to the system instruction. Later system messages are
 //!   sent as messages of the user, because the API has no role for them.
@@ -71,28 +71,28 @@
 //! - The thinking of models before Gemini 3 has a budget, and the thinking of later models has a level. An effort becomes
 //!   a budget for the former. A budget is left out for the latter. Thinking that cannot be switched off is an error.
 //! - The API caches prompts automatically, so cache breakpoints are ignored. With `cachedContent` in
-//!   [`extra`](neuron_types::CompletionRequest::extra), the system prompt and the tools are not sent, because the cache
+//!   [`extra`](neuron_model::CompletionRequest::extra), the system prompt and the tools are not sent, because the cache
 //!   contains them. System messages at the beginning are then sent as messages of the user.
-//! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and its
+//! - [`CompletionRequest::extra`](neuron_model::CompletionRequest::extra) is merged recursively into the body, and its
 //!   `tools` are appended to the tools of the request. Use `extra` for Google's own tools, for `safetySettings` and for
 //!   other fields of `generationConfig`. Audio and video are sent as `ContentBlock::Raw`, with a part of the API as its
 //!   JSON.
 //! - A stream or a whole response without a `finishReason` is an error and never a short response. Several chunks of a
 //!   stream may have a `finishReason`. The last one counts, and the stream is complete when the server ends it, or
 //!   at the [`idle_timeout`](Gemini::idle_timeout).
-//! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
+//! - The provider does not retry. [`ProviderError::is_retryable`](neuron_model::ProviderError::is_retryable) returns
 //!   `true` for errors that may be retried.
 //!
 //! # Long responses
 //!
 //! Models with [long decode](https://ai.google.dev/gemini-api/docs/long-decode), which are the models since Gemini 4,
 //! generate at most 65,536 tokens per request, or 32,768 tokens if the response is not streamed. For them,
-//! [`max_tokens`](neuron_types::CompletionRequest::max_tokens) is the maximum of all requests that continue each other,
+//! [`max_tokens`](neuron_model::CompletionRequest::max_tokens) is the maximum of all requests that continue each other,
 //! and is sent unchanged. A whole response of more than 32,768 tokens is requested as a stream, and collected within the
 //! [`timeout`](Gemini::timeout) of the call. For other models, a larger maximum than 65,536 is sent as 65,536.
 //!
 //! This crate sends one request per call. A response at the maximum of one request ends with
-//! [`MaxTokens`](neuron_types::StopReason::MaxTokens). If the API can continue it, `stop_details` contains a
+//! [`MaxTokens`](neuron_model::StopReason::MaxTokens). If the API can continue it, `stop_details` contains a
 //! `continuationToken`. To continue, send the same request again, with the same `max_tokens` and with the token in
 //! `extra`.
 //!
@@ -116,10 +116,10 @@
 //! | `metadata.rs`, `usage.rs` | metadata and token counts of responses |
 //! | `stream.rs` | streams |
 //! | `embed.rs` | embeddings, with the methods of Vertex AI in `embed/vertex.rs` |
-//! | `error.rs` | conversion of errors to [`ProviderError`](neuron_types::ProviderError) |
+//! | `error.rs` | conversion of errors to [`ProviderError`](neuron_model::ProviderError) |
 //! | [`models`] | names of current models |
 //! | [`wire`] | the mapping as plain functions, without HTTP |
-//! | [`types`] | `neuron-types`, for programs that depend on this crate alone |
+//! | [`types`] | `neuron-model`, for programs that depend on this crate alone |
 //!
 //! [`neuron_http`] contains the HTTP endpoint, the decoder of server-sent events, and the redaction of keys.
 
@@ -150,7 +150,7 @@ pub mod wire;
 pub use client::{DEFAULT_MODEL, Gemini};
 pub use embed::DEFAULT_EMBEDDING_MODEL;
 pub use neuron_http::KeySource;
-/// The crate `neuron-types`, with the messages, requests, traits and errors in this crate's API. The crate `neuron` has
+/// The crate `neuron-model`, with the messages, requests, traits and errors in this crate's API. The crate `neuron` has
 /// the same items under the same names. The whole crate is re-exported, because a list of names would miss items of
 /// later versions.
-pub use neuron_types as types;
+pub use neuron_model as types;

@@ -3,7 +3,7 @@
 //! <https://ai.google.dev/gemini-api/docs/image-understanding>
 
 use neuron_http::inline_data;
-use neuron_types::{DocumentSource, ImageSource, ProviderError, image_type};
+use neuron_model::{DocumentSource, ImageSource, ProviderError, image_type};
 use serde::Serialize;
 
 use crate::model::VERTEX;

@@ -1,6 +1,6 @@
 //! Metadata of a response: citations, search results, log probabilities, and details of the stop reason.
 
-use neuron_types::AnswerMetadata;
+use neuron_model::AnswerMetadata;
 use serde_json::{Map, Value, json};
 
 /// Names of the fields of a candidate that contain sources.

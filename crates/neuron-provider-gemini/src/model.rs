@@ -1,6 +1,6 @@
 //! Names of models: the path of a model in a URL, and the features that depend on its generation.
 
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 
 /// The server that receives the requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(crate) enum Platform {
 
 impl Platform {
     /// Returns the name of the platform in OpenTelemetry's conventions, which is also the name of its JSON format in a
-    /// [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). The names differ, because each platform rejects the
+    /// [`ContentBlock::Raw`](neuron_model::ContentBlock::Raw). The names differ, because each platform rejects the
     /// thought signatures of the other.
     ///
     /// <https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/>

@@ -7,7 +7,7 @@
 //! - <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling#streaming-fc>
 //! - <https://googleapis.github.io/js-genai/release_docs/interfaces/types.PartialArg.html>
 
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use serde_json::{Map, Value};
 
 /// Maximum number of names and indexes in a path. The parser of JSON accepts 128 levels, and the arguments are stored

@@ -3,7 +3,7 @@
 //! <https://ai.google.dev/api/caching#Part>
 
 use neuron_http::UniqueTexts;
-use neuron_types::{ContentBlock, ProviderError, ToolCall};
+use neuron_model::{ContentBlock, ProviderError, ToolCall};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -248,7 +248,7 @@ fn raw(vendor: &str, json: Value, portable: Option<ContentBlock>) -> ContentBloc
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{Message, Role};
+    use neuron_model::{Message, Role};
 
     use super::*;
 

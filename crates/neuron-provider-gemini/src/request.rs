@@ -7,7 +7,7 @@
 //! need this. The name of the model is a part of the URL.
 
 use neuron_http::{RenamedRequest, RequestLimits, Shortest, write_json};
-use neuron_types::{
+use neuron_model::{
     ContentBlock, Message, ProviderError, RequestRef, ResponseFormat, SystemPrompt,
 };
 use serde::Serialize;

@@ -3,7 +3,7 @@
 //! <https://ai.google.dev/api/generate-content#GenerateContentResponse>
 
 use neuron_http::{Secret, or_default, read_with_arguments};
-use neuron_types::{
+use neuron_model::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
 };
 use serde::Deserialize;

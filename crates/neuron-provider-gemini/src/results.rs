@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use neuron_types::{ContentItem, ModelContent};
+use neuron_model::{ContentItem, ModelContent};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use neuron_http::{Decoder, Framing, Secret, SseDecoder, complete};
-use neuron_types::{CompletionResponse, ContentBlock, ProviderError, StopReason, StreamEvent};
+use neuron_model::{CompletionResponse, ContentBlock, ProviderError, StopReason, StreamEvent};
 
 use crate::error;
 use crate::parts::Origin;

@@ -2,7 +2,7 @@
 //!
 //! <https://ai.google.dev/gemini-api/docs/thinking>
 
-use neuron_types::{ProviderError, ReasoningEffort, RequestRef, ThinkingConfig};
+use neuron_model::{ProviderError, ReasoningEffort, RequestRef, ThinkingConfig};
 use serde::Serialize;
 
 use crate::model::Generation;
@@ -86,7 +86,7 @@ fn budget(request: RequestRef<'_>) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::CompletionRequest;
+    use neuron_model::CompletionRequest;
     use serde_json::{Value, json};
 
     use super::*;

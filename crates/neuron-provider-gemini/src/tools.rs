@@ -3,7 +3,7 @@
 //! <https://ai.google.dev/gemini-api/docs/function-calling>
 
 use neuron_http::{VendorFields, tool_schema};
-use neuron_types::{RequestRef, ToolChoice, ToolDefinition};
+use neuron_model::{RequestRef, ToolChoice, ToolDefinition};
 use serde::Serialize;
 use serde_json::Value;
 

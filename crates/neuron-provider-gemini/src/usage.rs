@@ -3,7 +3,7 @@
 //! <https://ai.google.dev/api/generate-content#UsageMetadata>
 
 use neuron_http::newer_count;
-use neuron_types::TokenUsage;
+use neuron_model::TokenUsage;
 use serde::Deserialize;
 
 /// The token counts of a response. Each chunk of a stream has the counts so far, and may omit some.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use neuron_http::http::header::HeaderMap;
 use neuron_http::{AnswerStream, Rejection, Secret};
-use neuron_types::{
+use neuron_model::{
     CompletionResponse, EmbeddingError, EmbeddingRequest, EmbeddingResponse, ProviderError,
     RequestRef, StreamHandle, WasmCompatSend,
 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuron_http::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use neuron_http::{AnswerStream, Endpoint, HttpClient, Reply, Secret};
-use neuron_types::{
+use neuron_model::{
     CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
     ForcedCalls, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle, WasmBoxedFuture,
     WasmCompatSend,
@@ -328,7 +328,7 @@ impl EmbeddingProvider for Ollama {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::ProviderDyn;
+    use neuron_model::ProviderDyn;
     use serde_json::json;
 
     use super::*;

@@ -3,7 +3,7 @@
 //! <https://docs.ollama.com/api/embed>
 
 use neuron_http::{Secret, sorted_extra, write_json};
-use neuron_types::{EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, ProviderError};
+use neuron_model::{EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, ProviderError};
 use serde::Deserialize;
 
 use crate::error::{self, ErrorBody};

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fmt;
 
 use neuron_http::{Rejection, VendorError};
-use neuron_types::{BoxError, ProviderError};
+use neuron_model::{BoxError, ProviderError};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use serde_json::{Map, Value};
 
 /// Names of the top-level fields of a chat request, from the server's type `ChatRequest`.

@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use neuron_http::BaseUrl;
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 
 const DEFAULT_PORT: u16 = 11434;
 

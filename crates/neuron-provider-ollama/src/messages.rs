@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use neuron_http::{ObjectInput, inline_data};
-use neuron_types::{
+use neuron_model::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ModelContent, Role,
     SystemPrompt,
 };

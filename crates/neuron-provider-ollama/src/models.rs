@@ -17,7 +17,7 @@ pub const QWEN_3: &str = "qwen3";
 /// Name of Qwen 3 Coder, a model for code that supports tools.
 pub const QWEN_3_CODER: &str = "qwen3-coder";
 /// Name of OpenAI's open model, which supports tools and thinking.
-/// [`reasoning_effort`](neuron_types::CompletionRequest::reasoning_effort) controls the thinking.
+/// [`reasoning_effort`](neuron_model::CompletionRequest::reasoning_effort) controls the thinking.
 pub const GPT_OSS: &str = "gpt-oss";
 /// Name of DeepSeek R1, a model that supports thinking.
 pub const DEEPSEEK_R1: &str = "deepseek-r1";

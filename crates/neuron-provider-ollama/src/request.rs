@@ -7,7 +7,7 @@
 //! need this.
 
 use neuron_http::{RequestLimits, Shortest, write_json};
-use neuron_types::{
+use neuron_model::{
     ContentBlock, DocumentSource, ProviderError, ReasoningEffort, RequestRef, ResponseFormat,
     ThinkingConfig, ToolChoice,
 };

@@ -1,7 +1,7 @@
 //! Parsing of responses that are not streamed. Also collects the lines of streamed responses.
 
 use neuron_http::{ObjectInput, Secret, UniqueTexts, read_with_arguments};
-use neuron_types::{
+use neuron_model::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
     TokenUsage, ToolCall,
 };

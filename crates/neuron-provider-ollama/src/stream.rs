@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use neuron_http::{Decoder, LineDecoder, Secret, complete, read_frame, read_with_arguments};
-use neuron_types::{ProviderError, StreamEvent};
+use neuron_model::{ProviderError, StreamEvent};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use neuron_http::{VendorFields, tool_schema, without_references};
-use neuron_types::ToolDefinition;
+use neuron_model::ToolDefinition;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use neuron_types::{ContentBlock, ToolCall, ToolUseRef};
+use neuron_model::{ContentBlock, ToolCall, ToolUseRef};
 use serde::de::IgnoredAny;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};

@@ -8,7 +8,7 @@ use neuron_http::{
     AnswerStream, Endpoint, HttpClient, KeySource, Rejection, Reply, RequestBody, Secret,
     header_value,
 };
-use neuron_types::{
+use neuron_model::{
     CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
     Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle, WasmBoxedFuture,
     WasmCompatSend,
@@ -204,7 +204,7 @@ impl OpenAi {
     ///
     /// The next request contains all items of a response unchanged, including encrypted reasoning, items of OpenAI's
     /// own tools, and ids. OpenAI does not store the conversation (`store` is false), unless
-    /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) overrides this setting. Requests ask for
+    /// [`CompletionRequest::extra`](neuron_model::CompletionRequest::extra) overrides this setting. Requests ask for
     /// reasoning in encrypted form. A model without reasoning rejects such a request, so set `"include": []` in `extra`
     /// for this model.
     #[must_use]
@@ -464,7 +464,7 @@ impl EmbeddingProvider for OpenAi {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{CompletionRequest, ProviderDyn};
+    use neuron_model::{CompletionRequest, ProviderDyn};
 
     use super::*;
 

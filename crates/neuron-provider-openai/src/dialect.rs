@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use neuron_http::{BaseUrl, Rejection, RequestLimits};
-use neuron_types::{ContentBlock, ForcedCalls, Message, ProviderError};
+use neuron_model::{ContentBlock, ForcedCalls, Message, ProviderError};
 
 use crate::request::PROVIDER;
 
@@ -78,15 +78,15 @@ pub struct Dialect {
     /// type in a message of the user is then an error.
     pub only_common_images: bool,
     /// Names of request fields that the server rejects. The client omits these fields, unless
-    /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) contains them.
+    /// [`CompletionRequest::extra`](neuron_model::CompletionRequest::extra) contains them.
     pub left_out: &'static [&'static str],
     /// Lower-case phrases in the server's errors about an exceeded context window. If the error message of a rejected
     /// request contains such a phrase, the error is a
-    /// [`ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded). The phrases of known vendors are
+    /// [`ContextWindowExceeded`](neuron_model::ProviderError::ContextWindowExceeded). The phrases of known vendors are
     /// always recognised.
     pub overflow_words: &'static [&'static str],
     /// Lower-case phrases in the server's errors about an unknown model. If the error message of a rejected request
-    /// contains such a phrase, the error is a [`ModelNotFound`](neuron_types::ProviderError::ModelNotFound). The
+    /// contains such a phrase, the error is a [`ModelNotFound`](neuron_model::ProviderError::ModelNotFound). The
     /// phrases of known vendors are always recognised.
     pub unknown_model_words: &'static [&'static str],
     /// Headers that each request contains, as pairs of a name in lower case and a value.

@@ -3,7 +3,7 @@
 //! Each test names the source of its response bodies. The source is the vendor's documentation or a recording.
 
 use neuron_http::Secret;
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
     StreamEvent, ToolCall,
 };

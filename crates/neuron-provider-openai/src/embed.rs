@@ -5,7 +5,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use neuron_http::{Secret, sorted_extra, write_json};
-use neuron_types::{EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, ProviderError};
+use neuron_model::{EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, ProviderError};
 use serde::Deserialize;
 
 use crate::error::{self, ApiError};

@@ -4,7 +4,7 @@
 //! <https://platform.openai.com/docs/guides/error-codes>
 
 pub(crate) use neuron_http::VendorError as ApiError;
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 
 /// Converts an error that the server sent as an event of a stream, after a successful status.
 pub(crate) fn from_event(error: &ApiError) -> ProviderError {

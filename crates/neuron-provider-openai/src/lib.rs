@@ -1,6 +1,6 @@
 //! Provider for OpenAI's Chat Completions, Responses and Embeddings APIs, and for compatible servers.
 //!
-//! Implements [`Provider`](neuron_types::Provider) and [`EmbeddingProvider`](neuron_types::EmbeddingProvider).
+//! Implements [`Provider`](neuron_model::Provider) and [`EmbeddingProvider`](neuron_model::EmbeddingProvider).
 //!
 //! ```no_run
 //! use neuron_provider_openai::OpenAi;
@@ -29,12 +29,12 @@
 //! # Mapping
 //!
 //! - Chat Completions: unknown fields of a response's message are kept in one
-//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). The next request contains only those fields that the API
+//!   [`ContentBlock::Raw`](neuron_model::ContentBlock::Raw). The next request contains only those fields that the API
 //!   also accepts in requests: a refusal, speech, `reasoning_details`, `extra_content`, `thinking_blocks`,
 //!   `reasoning_opaque` and `reasoning_text`. A tool call with unknown fields, such as a thought signature, is kept and
 //!   sent back with all its fields. Unknown fields are sent back only to the vendor that created them, identified by
 //!   [`Dialect::name`]. Reasoning of compatible servers becomes
-//!   [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking).
+//!   [`ContentBlock::Thinking`](neuron_model::ContentBlock::Thinking).
 //! - Chat Completions: truncated arguments of a tool call are sent back as a JSON object, because servers reject any
 //!   other text.
 //! - Responses: each item is kept unchanged, with a portable block beside it. A truncated response may end with a
@@ -44,30 +44,30 @@
 //! - Responses: a response may contain an item that the client must answer although the item is not a call of the
 //!   request's tools. The types are `apply_patch_call`, `computer_call`, `local_shell_call`, `mcp_approval_request`,
 //!   `shell_call` without a container, and `tool_search_call` of the client. The stop reason is then
-//!   [`StopReason::Other`](neuron_types::StopReason::Other) with the type of the first such item, because
-//!   [`StopReason::ToolUse`](neuron_types::StopReason::ToolUse) would promise calls that an agent can run. The caller
+//!   [`StopReason::Other`](neuron_model::StopReason::Other) with the type of the first such item, because
+//!   [`StopReason::ToolUse`](neuron_model::StopReason::ToolUse) would promise calls that an agent can run. The caller
 //!   must answer with an item in the API's format. Tools that ran on the server do not change the stop reason.
-//! - Responses: OpenAI searches [deferred tools](neuron_types::RequestRef::deferred_tools) itself, if the model is gpt-5.4
+//! - Responses: OpenAI searches [deferred tools](neuron_model::RequestRef::deferred_tools) itself, if the model is gpt-5.4
 //!   or later, but not `nano`, and the request has less than 128 tools. A deferred tool that an earlier call of another model names is sent
 //!   without `defer_loading`, because the API rejects such a call otherwise.
-//! - A [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) of `"openai"` in a user message is sent unchanged. Use
+//! - A [`ContentBlock::Raw`](neuron_model::ContentBlock::Raw) of `"openai"` in a user message is sent unchanged. Use
 //!   such a block for speech in Chat Completions, and for the results of OpenAI's own tools in Responses.
 //! - Models sometimes call a tool by an invalid name, which the API would reject in the next request. The name is then
 //!   sent back with `_` in place of each invalid character.
 //! - Chat Completions accepts images only from users, so the images of tool results follow in a user message. Failed
 //!   tool results begin with `Error:`, because the API has no flag for them.
-//! - The APIs have no thinking budget. [`reasoning_effort`](neuron_types::CompletionRequest::reasoning_effort) controls
-//!   the reasoning, and [`ThinkingConfig::Disabled`](neuron_types::ThinkingConfig::Disabled) turns it off. With the
+//! - The APIs have no thinking budget. [`reasoning_effort`](neuron_model::CompletionRequest::reasoning_effort) controls
+//!   the reasoning, and [`ThinkingConfig::Disabled`](neuron_model::ThinkingConfig::Disabled) turns it off. With the
 //!   Responses API, enabled thinking requests a summary of the reasoning.
 //! - Cache breakpoints are not sent, because the vendor caches prefixes automatically.
-//! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and its
+//! - [`CompletionRequest::extra`](neuron_model::CompletionRequest::extra) is merged recursively into the body, and its
 //!   `tools` are appended to the tools of the request. Use `extra` for the vendor's own tools.
 //! - A truncated stream is an error and never a short response. A stream is truncated if it ends without `[DONE]` and
 //!   without a finish reason, if it ends inside an event, or if its connection breaks before `[DONE]`. A server may end
 //!   a stream without `[DONE]` after the finish reason and the usage.
-//! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
+//! - The provider does not retry. [`ProviderError::is_retryable`](neuron_model::ProviderError::is_retryable) returns
 //!   `true` for errors that may be retried. An exhausted quota is the error
-//!   [`InsufficientResources`](neuron_types::ProviderError::InsufficientResources), although OpenAI reports it with
+//!   [`InsufficientResources`](neuron_model::ProviderError::InsufficientResources), although OpenAI reports it with
 //!   status 429, like a rate limit.
 //!
 //! # Compatible servers
@@ -87,7 +87,7 @@
 //!
 //! # Metadata
 //!
-//! [`Message::metadata`](neuron_types::Message::metadata) of a response contains the request id, the rate limits, the
+//! [`Message::metadata`](neuron_model::Message::metadata) of a response contains the request id, the rate limits, the
 //! service tier, the cost, search results beside the text, uses of the server's tools, and log probabilities. Values
 //! that the server does not report are absent. Citations inside the text remain in its blocks.
 //!
@@ -106,10 +106,10 @@
 //! | `responses/` | requests, responses and streams of the Responses API |
 //! | `embed.rs` | embeddings |
 //! | `lenient.rs` | lenient deserialisation |
-//! | `error.rs` | conversion of errors to [`ProviderError`](neuron_types::ProviderError) |
+//! | `error.rs` | conversion of errors to [`ProviderError`](neuron_model::ProviderError) |
 //! | [`models`] | names of current models |
 //! | [`wire`] | the mapping as plain functions, without HTTP |
-//! | [`types`] | `neuron-types`, for programs that depend on this crate alone |
+//! | [`types`] | `neuron-model`, for programs that depend on this crate alone |
 //!
 //! [`neuron_http`] contains the HTTP endpoint, the decoder of server-sent events, and the redaction of keys.
 
@@ -144,7 +144,7 @@ pub mod wire;
 pub use client::{DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL, OpenAi};
 pub use dialect::{Dialect, KeyHeader, ReasoningBack, SystemRole, TokenLimit};
 pub use neuron_http::KeySource;
-/// The crate `neuron-types`, with the messages, requests, traits and errors in this crate's API. The crate `neuron` has
+/// The crate `neuron-model`, with the messages, requests, traits and errors in this crate's API. The crate `neuron` has
 /// the same items under the same names. The whole crate is re-exported, because a list of names would miss items of
 /// later versions.
-pub use neuron_types as types;
+pub use neuron_model as types;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use neuron_http::{inline_data, is_common_image};
-use neuron_types::{
+use neuron_model::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ModelContent, ProviderError,
     image_type,
 };
@@ -387,7 +387,7 @@ impl Serialize for Calls<'_> {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::Role;
+    use neuron_model::Role;
 
     use super::*;
 

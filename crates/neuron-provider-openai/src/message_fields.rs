@@ -1,7 +1,7 @@
 //! Fields of a response's message that this crate does not know. This module defines which fields are kept, how
 //! streamed fragments are merged, and which fields are sent back.
 
-use neuron_types::ContentBlock;
+use neuron_model::ContentBlock;
 use serde_json::{Map, Value};
 
 use crate::call::{CallFields, is_call};

@@ -1,6 +1,6 @@
 //! Metadata of a response, parsed from the fields of OpenAI and of compatible servers.
 
-use neuron_types::{AnswerMetadata, Message};
+use neuron_model::{AnswerMetadata, Message};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -85,7 +85,7 @@ pub(crate) fn add_logprobs(all: &mut Value, more: Value) {
 mod tests {
     use bytes::Bytes;
     use futures_util::{FutureExt, stream};
-    use neuron_types::CompletionResponse;
+    use neuron_model::CompletionResponse;
     use serde_json::json;
 
     use super::*;
@@ -223,6 +223,6 @@ mod tests {
     fn response_without_metadata_fields_has_no_metadata() {
         let body = br#"{"choices":[{"message":{"content":"a"},"logprobs":null}],"service_tier":7,"citations":null}"#;
         let response = wire::read_response(body).unwrap();
-        assert_eq!(response.message, neuron_types::Message::assistant("a"));
+        assert_eq!(response.message, neuron_model::Message::assistant("a"));
     }
 }

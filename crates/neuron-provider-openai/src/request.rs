@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use neuron_http::{
     Fields, RenamedRequest, Shortest, ToolNames, VendorFields, ascii_name, tool_schema, write_json,
 };
-use neuron_types::{
+use neuron_model::{
     Message, ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role, SystemPrompt,
     ThinkingConfig, ToolChoice, ToolDefinition,
 };
@@ -24,7 +24,7 @@ use crate::dialect::Dialect;
 use crate::message::{self, AssistantMessage, ToolMessage, UserContent};
 
 /// Name of OpenAI in telemetry, and name of the API's JSON format in a
-/// [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw).
+/// [`ContentBlock::Raw`](neuron_model::ContentBlock::Raw).
 pub(crate) const PROVIDER: &str = "openai";
 
 /// The names of tools that both APIs accept: `^[a-zA-Z0-9_-]{1,64}$`.

@@ -1,7 +1,7 @@
 //! Helpers and generated conversations for the request tests of both APIs, Chat Completions and Responses. The
 //! conversations contain every kind of block.
 
-use neuron_types::{
+use neuron_model::{
     ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, Message,
     ResourceLink, Role, ToolCall, ToolDefinition,
 };

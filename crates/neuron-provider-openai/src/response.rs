@@ -1,7 +1,7 @@
 //! Parsing of responses of Chat Completions that are not streamed.
 
 use neuron_http::{Secret, UniqueTexts, read_with_arguments};
-use neuron_types::{CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason};
+use neuron_model::{CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

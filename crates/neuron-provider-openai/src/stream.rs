@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use neuron_http::{Decoder, Secret, complete, read_frame, read_with_arguments};
-use neuron_types::{CompletionResponse, ProviderError, StreamEvent};
+use neuron_model::{CompletionResponse, ProviderError, StreamEvent};
 use serde_json::Value;
 
 use crate::call;

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
 use neuron_http::{AnswerStream, Decoder, Secret};
-use neuron_types::{
+use neuron_model::{
     CompletionResponse, ContentBlock, Message, ProviderError, StreamEvent, ToolCall,
 };
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Token counts of a response, parsed from the fields of OpenAI and of compatible servers.
 
-use neuron_types::TokenUsage;
+use neuron_model::TokenUsage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use neuron_http::http::header::HeaderMap;
 use neuron_http::{AnswerStream, Rejection, Secret};
-use neuron_types::{
+use neuron_model::{
     CompletionResponse, EmbeddingError, EmbeddingRequest, EmbeddingResponse, ProviderError,
     RequestRef, StreamHandle, WasmCompatSend,
 };
@@ -94,7 +94,7 @@ pub mod responses {
     use bytes::Bytes;
     use futures_core::Stream;
     use neuron_http::{AnswerStream, Secret};
-    use neuron_types::{CompletionResponse, ProviderError, StreamHandle, WasmCompatSend};
+    use neuron_model::{CompletionResponse, ProviderError, StreamHandle, WasmCompatSend};
 
     use super::{DEFAULT_MODEL, RequestRef};
     use crate::request::Settings;

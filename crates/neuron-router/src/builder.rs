@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_types::{ProviderError, RequestRef, WasmCompatSend, WasmCompatSync};
+use neuron_model::{ProviderError, RequestRef, WasmCompatSend, WasmCompatSync};
 
 #[cfg(not(target_family = "wasm"))]
 use crate::Shadow;
@@ -65,7 +65,7 @@ impl RouterBuilder {
     /// Sets the time limit of a whole call, with all its routes. Default: no limit.
     ///
     /// The limit of a streamed call applies until its first content. After that, the timeouts of the provider apply.
-    /// There is no limit without a timer, see [`clock`](neuron_types::clock).
+    /// There is no limit without a timer, see [`clock`](neuron_model::clock).
     ///
     /// An open call ends with a `Timeout` that has the time of this call. Its route cools off if this time is at least
     /// half of the limit. A route that was called later had too little time to count as failed.
@@ -86,7 +86,7 @@ impl RouterBuilder {
     /// not arrive within this time. Default: never.
     ///
     /// The first route to answer wins, and the other call is dropped. The vendors may bill both calls, although the
-    /// usage of the response counts only one. The [metadata](neuron_types::AnswerRoute::cancelled) names the cancelled
+    /// usage of the response counts only one. The [metadata](neuron_model::AnswerRoute::cancelled) names the cancelled
     /// routes. At most two routes are called at the same time. A route that cools off is not called beside another.
     ///
     /// If one of the two calls fails, the other continues. After an error [without fallback](crate#fallback), for

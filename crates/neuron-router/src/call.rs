@@ -5,8 +5,8 @@ use std::future::{Future, poll_fn};
 use std::task::Poll;
 use std::time::Duration;
 
-use neuron_types::clock::within;
-use neuron_types::{
+use neuron_model::clock::within;
+use neuron_model::{
     AnswerRoute, ErrorRecord, FailedRoute, Provider, ProviderError, RequestRef, WasmBoxedFuture,
     WasmCompatSend, WasmCompatSync,
 };

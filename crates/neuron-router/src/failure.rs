@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use neuron_types::{DurableError, ErrorRecord, FailedRoute, ProviderError};
+use neuron_model::{DurableError, ErrorRecord, FailedRoute, ProviderError};
 
 /// Returns `true` if another route may answer a request that failed with this error.
 pub(crate) fn falls_back(error: &ProviderError, is_authentication_allowed: bool) -> bool {
@@ -63,7 +63,7 @@ pub(crate) enum Skipped {
 /// use std::error::Error;
 ///
 /// use neuron_router::RoutesFailed;
-/// use neuron_types::ProviderError;
+/// use neuron_model::ProviderError;
 ///
 /// /// Returns the names of the routes that failed.
 /// fn failed(error: &ProviderError) -> Vec<&str> {

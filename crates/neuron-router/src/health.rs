@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 
 use crate::clock::{Instant, later};
 use crate::failure::is_outage;

@@ -1,6 +1,6 @@
 //! Chooses the provider and the model of each call.
 //!
-//! A [`Router`] is a [`Provider`](neuron_types::Provider) over several others. It falls back to another route after an
+//! A [`Router`] is a [`Provider`](neuron_model::Provider) over several others. It falls back to another route after an
 //! outage, avoids routes that failed, and prefers routes by their order, price, latency or weight.
 //!
 //! ```
@@ -8,7 +8,7 @@
 //!
 //! use neuron_router::{Order, Route, Router};
 //! use neuron_testing::{Reply, ScriptedProvider};
-//! use neuron_types::{CompletionRequest, Provider, ProviderError};
+//! use neuron_model::{CompletionRequest, Provider, ProviderError};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), ProviderError> {
@@ -39,7 +39,7 @@
 //! | a time limit of the whole call | [`RouterBuilder::deadline`] |
 //! | a second call if the first is slow | [`RouterBuilder::hedge_after`] |
 //! | a comparison with another model in production | `Shadow` |
-//! | the name of the route that answered | [`AnswerMetadata::route`](neuron_types::AnswerMetadata::route) |
+//! | the name of the route that answered | [`AnswerMetadata::route`](neuron_model::AnswerMetadata::route) |
 //!
 //! # Fallback
 //!
@@ -87,12 +87,12 @@
 //! the stream. OpenTelemetry exports it as `route {name}`. The span of a failed call has the status ERROR and contains
 //! a warning. A call that was cancelled because another route answered first is not a failure.
 //!
-//! [`Provider::info`](neuron_types::Provider::info) names the first route, because it is the same for all calls. The
+//! [`Provider::info`](neuron_model::Provider::info) names the first route, because it is the same for all calls. The
 //! span of a model call in `neuron-otel` names the provider and the model of the route that answered.
 //!
 //! # Platforms
 //!
-//! Everything except `Shadow` works on wasm32. Without a timer, see [`clock`](neuron_types::clock), there is no deadline
+//! Everything except `Shadow` works on wasm32. Without a timer, see [`clock`](neuron_model::clock), there is no deadline
 //! and no hedging.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

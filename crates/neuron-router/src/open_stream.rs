@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use neuron_types::{ProviderError, StreamEvent, StreamHandle, StreamReceiver};
+use neuron_model::{ProviderError, StreamEvent, StreamHandle, StreamReceiver};
 
 /// A stream that was read up to its first content.
 pub(crate) struct OpenStream {
@@ -60,7 +60,7 @@ impl Stream for OpenStream {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{CompletionResponse, Message, StopReason, StreamError, TokenUsage};
+    use neuron_model::{CompletionResponse, Message, StopReason, StreamError, TokenUsage};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use neuron_types::{RequestRef, WasmCompatSend, WasmCompatSync};
+use neuron_model::{RequestRef, WasmCompatSend, WasmCompatSync};
 
 use crate::Route;
 use crate::clock::Instant;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use neuron_types::{
+use neuron_model::{
     BoxedProvider, CompletionResponse, Provider, ProviderError, RequestRef, RequestSettings,
     RouteModel, WasmCompatSend, WasmCompatSync,
 };

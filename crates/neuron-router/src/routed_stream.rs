@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use neuron_types::{AnswerMetadata, AnswerRoute, ProviderError, StreamEvent};
+use neuron_model::{AnswerMetadata, AnswerRoute, ProviderError, StreamEvent};
 use tracing::Span;
 
 use crate::call::record_failure;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_types::{
+use neuron_model::{
     AnswerMetadata, CompletionResponse, ForcedCalls, Message, Provider, ProviderError,
     ProviderInfo, RequestRef, StreamHandle, StreamReceiver,
 };
@@ -22,7 +22,7 @@ use crate::shared::Shared;
 /// ```
 /// use neuron_router::{Route, Router};
 /// use neuron_testing::{Reply, ScriptedProvider};
-/// use neuron_types::{CompletionRequest, Provider, ProviderError};
+/// use neuron_model::{CompletionRequest, Provider, ProviderError};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ProviderError> {

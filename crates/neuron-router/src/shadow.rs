@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_types::{CompletionRequest, CompletionResponse, ProviderError, RequestRef};
+use neuron_model::{CompletionRequest, CompletionResponse, ProviderError, RequestRef};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tracing::Span;
@@ -31,7 +31,7 @@ const MAX_OPEN: usize = 16;
 /// ```
 /// use neuron_router::{Route, Router, Shadow};
 /// use neuron_testing::{Reply, ScriptedProvider};
-/// use neuron_types::{CompletionRequest, Provider};
+/// use neuron_model::{CompletionRequest, Provider};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

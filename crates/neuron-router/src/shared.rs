@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_types::{ProviderError, RouteModel};
+use neuron_model::{ProviderError, RouteModel};
 
 #[cfg(not(target_family = "wasm"))]
 use crate::Shadow;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use neuron_types::{
+use neuron_model::{
     ContentBlock, DocumentSource, ImageSource, RequestRef, Role, SystemPrompt, WasmCompatSend,
     WasmCompatSync,
 };
@@ -148,7 +148,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::Message;
+    use neuron_model::Message;
 
     use super::*;
 

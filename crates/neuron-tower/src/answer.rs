@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use neuron_types::{
+use neuron_model::{
     CompletionResponse, ProviderError, StreamHandle, StreamReceiver, WasmCompatSend,
 };
 
@@ -42,7 +42,7 @@ impl ModelResponseFuture {
     }
 
     /// Converts to a stream. The stream of a whole response has the deltas of
-    /// [`message_events`](neuron_types::message_events).
+    /// [`message_events`](neuron_model::message_events).
     #[must_use]
     pub fn into_stream(self) -> StreamHandle {
         match self {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_types::{CacheControl, CompletionRequest, RequestRef};
+use neuron_model::{CacheControl, CompletionRequest, RequestRef};
 
 /// A model call, which consists of the request and the requested form of the response.
 ///
@@ -14,7 +14,7 @@ use neuron_types::{CacheControl, CompletionRequest, RequestRef};
 ///
 /// ```
 /// use neuron_tower::ModelCall;
-/// use neuron_types::CompletionRequest;
+/// use neuron_model::CompletionRequest;
 ///
 /// fn ask_smaller_model(call: ModelCall<'_>) -> ModelCall<'_> {
 ///     let request = CompletionRequest { model: "small".into(), ..call.request().to_request() };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
-use neuron_types::{StreamEvent, StreamReceiver};
+use neuron_model::{StreamEvent, StreamReceiver};
 use pin_project_lite::pin_project;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use neuron_types::{
+use neuron_model::{
     EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, ProviderInfo,
     WasmBoxedFuture, WasmCompatSend,
 };
@@ -29,7 +29,7 @@ use crate::service_provider::call_when_ready;
 ///
 /// ```
 /// use neuron_tower::{RetryTransient, ServiceProvider};
-/// use neuron_types::*;
+/// use neuron_model::*;
 /// use tower::ServiceBuilder;
 ///
 /// # struct Length;

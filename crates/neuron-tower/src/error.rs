@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use neuron_types::{EmbeddingError, ProviderError};
+use neuron_model::{EmbeddingError, ProviderError};
 use tower::BoxError;
 use tower::load_shed::error::Overloaded;
 use tower::timeout::error::Elapsed;
@@ -20,7 +20,7 @@ use tower::timeout::error::Elapsed;
 /// use std::time::Duration;
 ///
 /// use neuron_tower::RetryableError;
-/// use neuron_types::ProviderError;
+/// use neuron_model::ProviderError;
 ///
 /// let limited = ProviderError::RateLimit { retry_after: Some(Duration::from_secs(3)) };
 /// let boxed = tower::BoxError::from(limited);

@@ -1,7 +1,7 @@
 //! tower middleware for model providers, and tower services as providers.
 //!
 //! Providers do not retry or limit calls. With [`tower`] you can add retries, timeouts, rate limits, concurrency
-//! limits, load shedding, buffers, and your own layers. The result is a [`Provider`](neuron_types::Provider) again, for
+//! limits, load shedding, buffers, and your own layers. The result is a [`Provider`](neuron_model::Provider) again, for
 //! example for an agent.
 //!
 //! ```
@@ -9,7 +9,7 @@
 //!
 //! use neuron_testing::{Reply, ScriptedProvider};
 //! use neuron_tower::{RetryTransient, ServiceProvider};
-//! use neuron_types::{CompletionRequest, Provider, ProviderError};
+//! use neuron_model::{CompletionRequest, Provider, ProviderError};
 //! use tower::ServiceBuilder;
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -34,7 +34,7 @@
 //! # Model layers of a run
 //!
 //! tower layers wrap a provider. They apply to all agents that share the provider, and do not know the run that makes a
-//! call. They are inside the call that a durable engine journals. A [`ModelLayer`](neuron_types::ModelLayer) of the
+//! call. They are inside the call that a durable engine journals. A `ModelLayer` of the
 //! agent loop wraps each model call of one agent. It receives the conversation, and may change the request or reject
 //! the response. An agent also retries calls by default. If a tower layer retries, disable the retries of the agent
 //! (`LoopConfig::retries`).

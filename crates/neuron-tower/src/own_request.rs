@@ -10,7 +10,7 @@ use crate::ModelCall;
 /// owned requests.
 ///
 /// The layer copies the request of each call, including the history. The inner layers share the copy. A request that is
-/// already owned, from [`Provider::complete`](neuron_types::Provider::complete), is not copied.
+/// already owned, from [`Provider::complete`](neuron_model::Provider::complete), is not copied.
 ///
 /// Put the layer outside of `retry`, because otherwise each attempt makes a copy.
 ///

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use neuron_types::{Provider, ProviderError, WasmBoxedFuture};
+use neuron_model::{Provider, ProviderError, WasmBoxedFuture};
 use tower::Service;
 
 use crate::{ModelCall, ModelResponseFuture};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_types::Backoff;
+use neuron_model::Backoff;
 use tokio::time::Sleep;
 use tower::retry::Policy;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, CompletionResponse, EmbeddingProvider, ForcedCalls, Provider, ProviderError,
     ProviderInfo, RequestRef, RouteModel, StreamHandle, WasmCompatSend,
 };

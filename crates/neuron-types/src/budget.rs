@@ -1,17 +1,21 @@
 //! A budget of tokens, calls and money that several agents share.
 
 mod account;
+mod exceeded_limit;
 mod reservation;
+mod usage_limits;
 
 use std::fmt;
 use std::sync::Arc;
 
 use account::{Account, Amount, Balance, ModelName, MoneyTerms};
+pub use exceeded_limit::{ExceededLimit, LimitedResource, ParseLimitError};
 pub use reservation::Reservation;
 use reservation::ReservedModel;
 use serde::{Deserialize, Serialize};
+pub use usage_limits::UsageLimits;
 
-use crate::{Cost, LoopError, Money, PriceList, RouteModel, TokenUsage, UnknownPrice, UsageLimits};
+use crate::{Cost, LoopError, Money, PriceList, RouteModel, TokenUsage, UnknownPrice};
 
 /// Usage limits that several agents share. Clones are cheap and share the counters.
 ///

@@ -1,5 +1,7 @@
 //! The trait of strategies that limit the length of a conversation, and its boxed form.
 
+mod no_compaction;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -7,6 +9,8 @@ use std::sync::Arc;
 use crate::{
     ContextError, Message, RequestRef, TokenUsage, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
+
+pub use no_compaction::NoCompaction;
 
 /// A strategy that decides when a conversation is too long, and shortens the conversation.
 ///

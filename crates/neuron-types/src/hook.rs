@@ -1,5 +1,10 @@
 //! Hooks that observe a run and may end it.
 
+mod call_scope;
+mod injector;
+mod scope;
+mod trace_context;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -8,9 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use crate::{
-    AgentResult, BoxedLayer, CompletionResponse, HookError, Injector, LoopError, Operation,
-    OperationScope, RequestRef, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
+    AgentResult, BoxedLayer, CompletionResponse, HookError, LoopError, RequestRef, ToolOutput,
+    WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
+
+pub use call_scope::{CallScope, InCallScope};
+pub use injector::{InjectionPoint, Injector};
+pub use scope::{InScopes, Operation, OperationKind, OperationScope, Outcome, Scopes};
+pub use trace_context::TraceContext;
 
 /// An event of a run, as received by an [`ObservabilityHook`].
 ///

@@ -1,5 +1,9 @@
 //! Layers around the model calls of a run, similar to the middleware around tool calls.
 
+mod delta_sink;
+mod prepare_turn;
+mod retry;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -7,9 +11,13 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CompletionResponse, DeltaSink, LoopError, Message, RequestRef, Role, RunTools, TokenUsage,
+    CompletionResponse, LoopError, Message, RequestRef, Role, RunTools, TokenUsage,
     WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
+
+pub use delta_sink::{BufferedDeltas, DeltaSink, DeltaSlot};
+pub use prepare_turn::{PrepareTurn, TurnSetup};
+pub use retry::Retry;
 
 /// Read-only view of a run for layers and other callbacks.
 #[derive(Debug, Clone, Copy)]

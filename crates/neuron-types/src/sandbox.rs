@@ -1,5 +1,7 @@
 //! The trait of sandboxes for tools, its boxed form, and the limits that a sandbox reports.
 
+mod sandbox_error;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -7,9 +9,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{
-    SandboxError, ToolContext, ToolDyn, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
-};
+use crate::{ToolContext, ToolDyn, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
+
+pub use sandbox_error::SandboxError;
 
 /// Runs tools in isolation, with restricted files, network, time or memory.
 ///

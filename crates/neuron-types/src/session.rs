@@ -1,5 +1,9 @@
 //! Sessions, which are stored conversations with metadata. The storage traits are in `session_storage`.
 
+mod session_id;
+mod session_storage;
+pub mod stored_json;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -8,6 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{ContentBlock, Message, Role, StorageError, TokenUsage};
+
+pub use session_id::check_session_id;
+pub use session_storage::{
+    SessionRevision, SessionStorage, VersionedSessionStorage, VersionedSessionStorageDyn,
+};
 
 /// A conversation with metadata, as stored by a [`SessionStorage`](crate::SessionStorage).
 ///

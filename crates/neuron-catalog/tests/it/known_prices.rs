@@ -1,7 +1,7 @@
 //! The costs of calls, calculated by hand from the vendors' price pages.
 
 use neuron_catalog::{CallUsage, InputKind};
-use neuron_types::{TokenUsage, UsageIteration};
+use neuron_model::{TokenUsage, UsageIteration};
 
 use crate::support::*;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use chrono::NaiveDate;
 use genai_prices::{Calculator, PriceRequest, Usage, UsageKey};
 use neuron_catalog::CallUsage;
-use neuron_types::TokenUsage;
+use neuron_model::TokenUsage;
 
 use crate::support::*;
 

@@ -1,7 +1,7 @@
 //! Properties of costs that hold for all models and all usages.
 
 use neuron_catalog::{CallUsage, Catalog, Money, Price, Rates};
-use neuron_types::TokenUsage;
+use neuron_model::TokenUsage;
 use proptest::prelude::*;
 
 use crate::support::*;

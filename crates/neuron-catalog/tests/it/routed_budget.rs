@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use neuron_catalog::{Catalog, Money, Rates};
 use neuron_loop::{Agent, Conversation, LoopError};
+use neuron_model::{Cost, Provider, ProviderError, ProviderInfo};
 use neuron_router::{Route, Router};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{Budget, Cost, Provider, ProviderError, ProviderInfo, UsageLimits};
+use neuron_types::{Budget, UsageLimits};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 

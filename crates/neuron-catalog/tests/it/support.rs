@@ -2,7 +2,7 @@
 
 use chrono::NaiveDate;
 use neuron_catalog::{Catalog, Money};
-use neuron_types::TokenUsage;
+use neuron_model::TokenUsage;
 
 /// Returns an amount of dollars.
 #[track_caller]

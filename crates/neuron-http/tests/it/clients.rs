@@ -4,7 +4,7 @@ use std::sync::{Arc, Once};
 
 use futures_util::future::join;
 use neuron_http::{Endpoint, Rejection, Secret};
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy};
 use rustls::pki_types::pem::PemObject;

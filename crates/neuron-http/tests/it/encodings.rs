@@ -7,8 +7,8 @@ use flate2::write::GzEncoder;
 use futures_util::StreamExt as _;
 use futures_util::future::join;
 use neuron_http::{Endpoint, Rejection, Secret};
+use neuron_model::ProviderError;
 use neuron_testing::{RawConnection, RawServer};
-use neuron_types::ProviderError;
 use tokio::sync::mpsc;
 
 /// Returns a compressed text.

@@ -17,7 +17,7 @@ use futures_util::future::{join, join_all};
 use hyper::body::Incoming;
 use hyper::{Request, Version};
 use neuron_http::{Endpoint, Rejection, Secret};
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use server::{Protocols, Server, hold};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join, select};
 use neuron_http::{Endpoint, Rejection, Reply, Secret};
+use neuron_model::ProviderError;
 use neuron_testing::{RawConnection, RawServer};
-use neuron_types::ProviderError;
 
 /// An action of the server after it has read a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::join;
 use neuron_http::http::{HeaderMap, HeaderValue};
 use neuron_http::{Endpoint, Rejection, Secret};
+use neuron_model::ProviderError;
 use neuron_testing::RawServer;
-use neuron_types::ProviderError;
 
 /// The log of a test.
 #[derive(Clone, Default)]

@@ -3,8 +3,8 @@
 use futures_util::StreamExt;
 use futures_util::future::join;
 use neuron_http::{Body, Endpoint, Rejection, Secret};
+use neuron_model::ProviderError;
 use neuron_testing::RawServer;
-use neuron_types::ProviderError;
 use tokio::io::AsyncWriteExt;
 
 const SSE: [&str; 1] = ["text/event-stream"];

@@ -2,7 +2,7 @@
 
 use futures_util::future::join;
 use neuron_http::{Endpoint, Rejection, Reply, Secret};
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 

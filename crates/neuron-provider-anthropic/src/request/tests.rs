@@ -1,11 +1,11 @@
 //! Tests of the JSON of each part of a request. Other tests check that the body of a longer conversation begins with
 //! the bytes of a shorter one, because prompt caches need this.
 
-use neuron_testing::anthropic::check_request;
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, ContextManagement, DocumentSource, EmbeddedResource, ImageSource,
     RequestRef, ResourceLink, SystemBlock, ToolAnnotations, ToolDefinition,
 };
+use neuron_testing::anthropic::check_request;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -283,7 +283,7 @@ fn assistant_blocks_are_mapped() {
         (json!(null), json!({})),
         (json!([1]), json!({"input": [1]})),
         (json!("x"), json!({"input": "x"})),
-        (neuron_types::ToolCall::invalid_json_input("{\"a"), json!({"invalid_json": "{\"a"})),
+        (neuron_model::ToolCall::invalid_json_input("{\"a"), json!({"invalid_json": "{\"a"})),
     ] {
         model(
             vec![call("c1", input)],

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Not;
 
 use neuron_http::{VendorFields, tool_schema};
-use neuron_types::ToolDefinition;
+use neuron_model::ToolDefinition;
 use serde::ser::{Error, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;

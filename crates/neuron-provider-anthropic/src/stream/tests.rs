@@ -6,11 +6,11 @@ use std::pin::Pin;
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, StreamExt, stream};
 use neuron_http::AnswerStream;
-use neuron_testing::Wire;
-use neuron_testing::anthropic::sse_bytes;
-use neuron_types::{
+use neuron_model::{
     CompletionResponse, Message, ResponseEnd, Role, StopReason, TokenUsage, UsageIteration,
 };
+use neuron_testing::Wire;
+use neuron_testing::anthropic::sse_bytes;
 use serde_json::json;
 
 use super::*;
@@ -796,7 +796,7 @@ fn response_end_collects_the_response() {
     let events = read_bytes(&sse_bytes(&expected, 3, &Wire::default()));
     let mut done = None;
     for event in events {
-        if let neuron_types::Progress::Done(response) = reader.take(event).unwrap() {
+        if let neuron_model::Progress::Done(response) = reader.take(event).unwrap() {
             done = Some(plain(&response));
         }
     }

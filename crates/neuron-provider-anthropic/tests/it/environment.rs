@@ -1,8 +1,8 @@
 //! A test of the environment variable with the API key. It runs in a child process, which has its own environment.
 
 use neuron_conformance::child_process::run_with_environment;
+use neuron_model::Provider;
 use neuron_provider_anthropic::Anthropic;
-use neuron_types::Provider;
 
 use crate::support::*;
 

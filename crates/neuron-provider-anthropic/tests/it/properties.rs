@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures_util::stream;
+use neuron_model::{CompletionRequest, CompletionResponse, Message};
 use neuron_provider_anthropic::wire;
-use neuron_types::{CompletionRequest, CompletionResponse, Message};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

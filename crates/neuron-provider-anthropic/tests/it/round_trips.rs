@@ -1,10 +1,10 @@
 //! Tests of the content blocks in responses, and of a conversation with several turns.
 
-use neuron_testing::Reply;
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, StopReason,
     ToolDefinition,
 };
+use neuron_testing::Reply;
 use serde_json::json;
 
 use crate::support::*;
@@ -57,7 +57,7 @@ async fn conversation_with_tools_is_accepted_in_every_turn() {
     let redacted = ContentBlock::RedactedThinking { data: "xyz".into() };
     let summary = ContentBlock::Compaction { content: "so far".into() };
     let blank = || ContentBlock::Text("\n\n".into());
-    let broken = neuron_types::ToolCall::invalid_json_input("{\"a\":");
+    let broken = neuron_model::ToolCall::invalid_json_input("{\"a\":");
     let server = start([
         Reply::message(vec![blank(), call("c1", json!({"at": [1, 2]}))]).thinking("", "sig"),
         Reply::message(vec![redacted, search, cited, call("c2", json!({})), call("c3", broken)]),

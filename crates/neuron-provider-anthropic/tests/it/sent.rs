@@ -1,7 +1,7 @@
 //! Tests that check the URL, the headers, the body and the connection of requests.
 
+use neuron_model::{ContextEdit, ContextManagement, Provider};
 use neuron_testing::AnthropicServer;
-use neuron_types::{ContextEdit, ContextManagement, Provider};
 use serde_json::json;
 
 use crate::support::*;

@@ -1,7 +1,7 @@
 //! Regression tests of conversations that move from another vendor, or return from one.
 
+use neuron_model::{CompletionRequest, ContentBlock, Message, Provider, Role, StopReason};
 use neuron_testing::Reply;
-use neuron_types::{CompletionRequest, ContentBlock, Message, Provider, Role, StopReason};
 use serde_json::{Value, json};
 
 use crate::support::*;

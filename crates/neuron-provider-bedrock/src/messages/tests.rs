@@ -2,7 +2,7 @@
 
 mod cache_points;
 
-use neuron_types::{ContentItem, EmbeddedResource, ImageSource, RequestRef, ThinkingConfig};
+use neuron_model::{ContentItem, EmbeddedResource, ImageSource, RequestRef, ThinkingConfig};
 
 use super::*;
 use crate::content::{Origin, Reader};

@@ -1,10 +1,10 @@
 //! Tests of requests. The server of `neuron-testing` must accept each request.
 
-use neuron_testing::bedrock::{Route, check_request};
-use neuron_types::{
+use neuron_model::{
     CacheTtl, CompletionRequest, ContextEdit, ContextManagement, ReasoningEffort, Role,
     SystemBlock, ToolChoice, ToolDefinition,
 };
+use neuron_testing::bedrock::{Route, check_request};
 
 use super::*;
 
@@ -339,7 +339,7 @@ fn with_calls(model: &str) -> CompletionRequest {
     let call = ContentBlock::ToolUse { id: "a".into(), name: "old.tool".into(), input: json!({}) };
     let result = ContentBlock::ToolResult {
         tool_use_id: "a".into(),
-        content: vec![neuron_types::ContentItem::Text("done".into())],
+        content: vec![neuron_model::ContentItem::Text("done".into())],
         is_error: false,
     };
     let mut request = ask(model);

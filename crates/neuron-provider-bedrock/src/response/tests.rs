@@ -1,6 +1,6 @@
 //! Tests of responses that are not streamed.
 
-use neuron_types::TokenUsage;
+use neuron_model::TokenUsage;
 
 use super::*;
 use crate::model::Model;

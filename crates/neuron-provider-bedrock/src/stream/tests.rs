@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
+use neuron_model::{StopReason, StreamHandle};
 use neuron_testing::bedrock::frame;
-use neuron_types::{StopReason, StreamHandle};
 use serde_json::json;
 
 use crate::block::ORIGIN;

@@ -1,9 +1,9 @@
 //! Tests that run the conformance suite, which every provider of neuron must pass.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
+use neuron_model::StopReason;
 use neuron_provider_bedrock::Bedrock;
 use neuron_testing::bedrock::BedrockApi;
-use neuron_types::StopReason;
 
 fn capabilities() -> Capabilities {
     Capabilities {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use neuron_model::{CompletionRequest, Provider};
 use neuron_testing::ServerReply;
 use neuron_testing::bedrock::frame;
-use neuron_types::{CompletionRequest, Provider};
 use serde_json::json;
 
 use crate::support::*;

@@ -1,10 +1,10 @@
 //! Property tests for round trips. A response is parsed, sent back in the next request, and parsed again.
 
 use futures_util::{FutureExt, stream};
-use neuron_provider_bedrock::wire;
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, ProviderError, Role,
 };
+use neuron_provider_bedrock::wire;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use neuron_model::{Provider, ProviderError};
 use neuron_provider_bedrock::KeySource;
 use neuron_testing::RawServer;
-use neuron_types::{Provider, ProviderError};
 use serde_json::json;
 
 use crate::support::*;

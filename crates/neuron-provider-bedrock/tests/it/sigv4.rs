@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use neuron_conformance::child_process::run_with_environment;
+use neuron_model::{CompletionRequest, Message, Provider, ProviderError};
 use neuron_provider_bedrock::Bedrock;
 use neuron_provider_bedrock::aws_credential_types::Credentials;
 use neuron_provider_bedrock::aws_credential_types::provider::{ProvideCredentials, future};
 use neuron_testing::{BedrockServer, Reply, ServerReply};
-use neuron_types::{CompletionRequest, Message, Provider, ProviderError};
 
 /// Ids of models with characters that are encoded in the URL, and once more in the signature.
 const MODELS: [&str; 3] = [

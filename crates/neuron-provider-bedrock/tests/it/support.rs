@@ -2,10 +2,10 @@
 
 use neuron_conformance::any_api::AnyServer;
 pub(crate) use neuron_conformance::case::soon;
+use neuron_model::{CompletionRequest, Message};
 use neuron_provider_bedrock::Bedrock;
 use neuron_testing::ServerReply;
 use neuron_testing::bedrock::frame;
-use neuron_types::{CompletionRequest, Message};
 use serde_json::{Value, json};
 
 pub(crate) type Server = AnyServer;

@@ -1,11 +1,11 @@
 //! Tests of conversations that move from one provider to another, or from one family of models to another.
 
+use neuron_model::{
+    CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, transcript,
+};
 use neuron_provider_anthropic::Anthropic;
 use neuron_provider_bedrock::Bedrock;
 use neuron_testing::{AnthropicServer, BedrockServer, Reply};
-use neuron_types::{
-    CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, transcript,
-};
 use serde_json::json;
 
 const CLAUDE: &str = "us.anthropic.claude-sonnet-4-6";

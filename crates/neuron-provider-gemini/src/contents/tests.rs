@@ -1,6 +1,6 @@
 //! Tests of the conversation in a request.
 
-use neuron_types::{ContentItem, EmbeddedResource, ImageSource, RequestRef};
+use neuron_model::{ContentItem, EmbeddedResource, ImageSource, RequestRef};
 use serde_json::json;
 
 use super::*;

@@ -6,7 +6,7 @@
 //!   <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api>
 
 use neuron_http::write_json;
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -175,7 +175,7 @@ pub(super) fn read_predictions(body: &[u8]) -> serde_json::Result<Vectors> {
 #[cfg(test)]
 mod tests {
     use neuron_http::Secret;
-    use neuron_types::{EmbeddingRequest, EmbeddingUsage};
+    use neuron_model::{EmbeddingRequest, EmbeddingUsage};
     use serde_json::json;
 
     use super::super::{read, write};

@@ -1,6 +1,6 @@
 //! Tests of the fields of a request.
 
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, ContextEdit, ContextManagement, Role, SystemBlock, ToolChoice,
     ToolDefinition,
 };
@@ -43,7 +43,7 @@ fn settings_are_serialised() {
             temperature: Some(0.7),
             top_p: Some(0.9),
             stop_sequences: vec!["END".into()],
-            reasoning_effort: Some(neuron_types::ReasoningEffort::Low),
+            reasoning_effort: Some(neuron_model::ReasoningEffort::Low),
             ..ask()
         },
         json!({"generationConfig": {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
-use neuron_types::StreamHandle;
+use neuron_model::StreamHandle;
 use serde_json::{Value, json};
 
 use crate::model::GOOGLE_AI;

@@ -1,9 +1,9 @@
 //! Tests that run the conformance suite, which every provider of neuron must pass, on both platforms.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
+use neuron_model::StopReason;
 use neuron_provider_gemini::{Gemini, KeySource};
 use neuron_testing::gemini::GeminiApi;
-use neuron_types::StopReason;
 
 fn capabilities() -> Capabilities {
     Capabilities {

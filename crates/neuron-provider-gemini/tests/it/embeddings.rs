@@ -1,6 +1,6 @@
 //! Tests of embeddings of Google AI over HTTP.
 
-use neuron_types::{EmbeddingProvider, EmbeddingRequest, EmbeddingResponse};
+use neuron_model::{EmbeddingProvider, EmbeddingRequest, EmbeddingResponse};
 use serde_json::json;
 
 use crate::support::*;

@@ -2,8 +2,8 @@
 //! their own environments.
 
 use neuron_conformance::child_process::run_with_environment;
+use neuron_model::Provider;
 use neuron_provider_gemini::Gemini;
-use neuron_types::Provider;
 
 use crate::support::*;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use neuron_model::{CompletionRequest, Provider};
 use neuron_testing::ServerReply;
-use neuron_types::{CompletionRequest, Provider};
 use serde_json::{Value, json};
 
 use crate::support::*;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use neuron_model::Provider;
 use neuron_testing::RawServer;
-use neuron_types::Provider;
 use serde_json::json;
 
 use crate::support::*;

@@ -2,9 +2,9 @@
 
 use neuron_conformance::any_api::AnyServer;
 pub(crate) use neuron_conformance::case::soon;
+use neuron_model::{CompletionRequest, Message};
 use neuron_provider_gemini::Gemini;
 use neuron_testing::ServerReply;
-use neuron_types::{CompletionRequest, Message};
 use serde_json::{Value, json};
 
 pub(crate) type Server = AnyServer;

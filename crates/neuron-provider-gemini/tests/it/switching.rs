@@ -1,11 +1,11 @@
 //! Tests of conversations that move from one provider to another.
 
+use neuron_model::{
+    CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, ToolChoice, transcript,
+};
 use neuron_provider_anthropic::Anthropic;
 use neuron_provider_gemini::Gemini;
 use neuron_testing::{AnthropicServer, GeminiServer, Reply};
-use neuron_types::{
-    CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, ToolChoice, transcript,
-};
 use serde_json::{Value, json};
 
 use crate::support::*;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use neuron_model::{ContentBlock, Provider, ProviderError};
 use neuron_provider_gemini::{Gemini, KeySource};
-use neuron_types::{ContentBlock, Provider, ProviderError};
 use serde_json::json;
 
 use crate::support::*;

@@ -1,11 +1,11 @@
 //! Tests of embeddings on Vertex AI, against a server with the rules of the real one.
 
-use neuron_provider_gemini::{Gemini, KeySource};
-use neuron_testing::{GeminiServer, ServerReply, Wire};
-use neuron_types::{
+use neuron_model::{
     EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, EmbeddingUsage,
     ProviderError,
 };
+use neuron_provider_gemini::{Gemini, KeySource};
+use neuron_testing::{GeminiServer, ServerReply, Wire};
 use serde_json::{Value, json};
 
 use crate::support::*;

@@ -1,11 +1,11 @@
 //! Tests of the JSON of each part of a request. Other tests check that the body of a longer conversation begins with
 //! the bytes of a shorter one, because prompt caches need this.
 
-use neuron_testing::ollama::check_chat_request;
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, ContentItem, ContextEdit, ContextManagement, EmbeddedResource, ImageSource,
     Message, RequestRef, ResourceLink, Role, SystemBlock, SystemPrompt, ToolCall, ToolDefinition,
 };
+use neuron_testing::ollama::check_chat_request;
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
 use neuron_http::AnswerStream;
-use neuron_types::{
+use neuron_model::{
     CompletionResponse, ContentBlock, Message, Progress, ResponseEnd, Role, StopReason, TokenUsage,
     ToolCall,
 };

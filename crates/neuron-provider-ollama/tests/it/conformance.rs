@@ -1,9 +1,9 @@
 //! Tests that run the conformance suite, which every provider of neuron must pass.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
+use neuron_model::StopReason;
 use neuron_provider_ollama::Ollama;
 use neuron_testing::ollama::OllamaApi;
-use neuron_types::StopReason;
 
 struct Harness;
 

@@ -1,8 +1,8 @@
 //! Property tests for round trips. A response that is sent back and received again must be unchanged.
 
 use futures_util::{FutureExt, stream};
+use neuron_model::{CompletionRequest, CompletionResponse, ContentBlock, Message, ProviderError};
 use neuron_provider_ollama::wire;
-use neuron_types::{CompletionRequest, CompletionResponse, ContentBlock, Message, ProviderError};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

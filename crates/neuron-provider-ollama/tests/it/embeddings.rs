@@ -1,11 +1,11 @@
 //! Tests of embeddings over HTTP.
 
-use neuron_provider_ollama::DEFAULT_EMBEDDING_MODEL;
-use neuron_testing::{OllamaServer, RawServer, Reply, ServerReply};
-use neuron_types::{
+use neuron_model::{
     BoxedEmbeddingProvider, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
     EmbeddingUsage, ProviderError,
 };
+use neuron_provider_ollama::DEFAULT_EMBEDDING_MODEL;
+use neuron_testing::{OllamaServer, RawServer, Reply, ServerReply};
 use serde_json::json;
 
 use crate::support::*;

@@ -2,9 +2,9 @@
 //! own environments.
 
 use neuron_conformance::child_process::run_with_environment;
+use neuron_model::Provider;
 use neuron_provider_ollama::Ollama;
 use neuron_testing::OllamaServer;
-use neuron_types::Provider;
 
 use crate::support::*;
 

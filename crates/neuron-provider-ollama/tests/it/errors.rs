@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use neuron_model::{Provider, ProviderError};
 use neuron_testing::{OllamaServer, RawServer, Reply, ServerReply};
-use neuron_types::{Provider, ProviderError};
 
 use crate::support::*;
 

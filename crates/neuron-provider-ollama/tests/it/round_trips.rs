@@ -1,11 +1,11 @@
 //! Tests of the content blocks in responses, and of conversations with several turns.
 
-use neuron_testing::ollama::{Dialect, chat_body, chat_bytes};
-use neuron_testing::{OllamaServer, Reply, ServerReply, Wire};
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Provider,
     Role, StopReason, ThinkingConfig, ToolDefinition,
 };
+use neuron_testing::ollama::{Dialect, chat_body, chat_bytes};
+use neuron_testing::{OllamaServer, Reply, ServerReply, Wire};
 use serde_json::json;
 
 use crate::support::*;
@@ -87,7 +87,7 @@ fn raw(provider: &str, json: serde_json::Value, portable: Option<ContentBlock>) 
 async fn conversation_with_tools_is_accepted_in_every_turn() {
     let call =
         |id: &str, input| ContentBlock::ToolUse { id: id.into(), name: "look".into(), input };
-    let broken = neuron_types::ToolCall::invalid_json_input("{\"a\":");
+    let broken = neuron_model::ToolCall::invalid_json_input("{\"a\":");
     let server = start([
         Reply::message(vec![call("c1", json!({"at": [1, 2]}))]).thinking("hm", ""),
         Reply::message(vec![text_block("so"), call("c2", json!({})), call("c3", broken)]),

@@ -1,8 +1,8 @@
 //! Tests that check the URL, the headers, the body and the connection of requests.
 
+use neuron_model::Provider;
 use neuron_provider_ollama::Ollama;
 use neuron_testing::OllamaServer;
-use neuron_types::Provider;
 use serde_json::json;
 
 use crate::support::*;
@@ -75,7 +75,7 @@ async fn inexpressible_request_is_not_sent() {
     let server = start(["never sent"]).await;
     let provider = provider(server.url());
     let mut request = ask("hi");
-    request.tool_choice = Some(neuron_types::ToolChoice::Required);
+    request.tool_choice = Some(neuron_model::ToolChoice::Required);
     assert_eq!(provider.complete_ref(request.view()).await.unwrap_err().kind(), "InvalidRequest");
     let error = provider.complete_stream_ref(request.view()).await.unwrap_err();
     assert_eq!(error.kind(), "InvalidRequest");

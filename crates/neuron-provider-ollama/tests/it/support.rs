@@ -1,11 +1,11 @@
 //! The test server, its provider, a request and a response.
 
 pub(crate) use neuron_conformance::case::soon;
-use neuron_provider_ollama::Ollama;
-use neuron_testing::{OllamaServer, ServerReply};
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, Role, StopReason, TokenUsage,
 };
+use neuron_provider_ollama::Ollama;
+use neuron_testing::{OllamaServer, ServerReply};
 use serde_json::json;
 
 pub(crate) async fn start<R: Into<ServerReply>>(

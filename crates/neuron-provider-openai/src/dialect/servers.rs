@@ -1,6 +1,6 @@
 //! The predefined dialects, each with a link to the vendor's documentation.
 
-use neuron_types::ForcedCalls;
+use neuron_model::ForcedCalls;
 
 use super::{Dialect, KeyHeader, ReasoningBack, SystemRole, TokenLimit};
 

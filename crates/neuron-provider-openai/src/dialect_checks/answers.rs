@@ -2,7 +2,7 @@
 //! streamed, and the expected result of parsing. The responses come from the vendors' documentation or from recordings.
 
 use bytes::Bytes;
-use neuron_types::TokenUsage;
+use neuron_model::TokenUsage;
 
 use super::*;
 use crate::dialect::Dialect;

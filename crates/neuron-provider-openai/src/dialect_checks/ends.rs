@@ -50,7 +50,7 @@ fn stream_without_done_or_usage_is_complete() {
     let events = read_bytes::<ChatDecoder>(&sse(&answer));
     let response = response_of(&events);
     assert_eq!(response.stop_reason, StopReason::EndTurn);
-    assert_eq!(response.usage, neuron_types::TokenUsage::default());
+    assert_eq!(response.usage, neuron_model::TokenUsage::default());
     for done in ["data: [DONE]", "data: [DONE]\n", "data: [DONE]\r\n", ": bye\n", "\n\n"] {
         let bytes = [sse(&answer), done.as_bytes().to_vec()].concat();
         assert_eq!(response_of(&read_bytes::<ChatDecoder>(&bytes)).message.content, [text("a")]);

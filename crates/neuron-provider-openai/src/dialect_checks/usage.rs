@@ -1,6 +1,6 @@
 //! Tests that parse token counts. Servers use different fields, and the same field may have different meanings.
 
-use neuron_types::TokenUsage;
+use neuron_model::TokenUsage;
 
 use super::*;
 use crate::dialect::Dialect;

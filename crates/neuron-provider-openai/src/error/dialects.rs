@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{ApiError, from_answer, from_event};
 
-fn rejected(status: u16, body: &str) -> neuron_types::ProviderError {
+fn rejected(status: u16, body: &str) -> neuron_model::ProviderError {
     let limit = Duration::from_secs(600);
     Rejection::new(status, HeaderMap::new(), body.as_bytes(), limit).error()
 }

@@ -1,12 +1,12 @@
 //! Tests of the JSON of each part of a request. Other tests check that the body of a longer conversation begins with
 //! the bytes of a shorter one, because prompt caches need this.
 
-use neuron_testing::openai::check_chat_request;
-use neuron_types::{
+use neuron_model::{
     CacheControl, CompletionRequest, ContentBlock, ContentItem, ContextEdit, ContextManagement,
     DocumentSource, EmbeddedResource, ImageSource, RequestRef, SystemBlock, ToolAnnotations,
     ToolCall,
 };
+use neuron_testing::openai::check_chat_request;
 use serde_json::json;
 
 use super::*;

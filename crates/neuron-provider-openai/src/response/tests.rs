@@ -1,7 +1,7 @@
 //! Tests that parse responses that are not streamed, with every field, every quirk of compatible servers, and truncated
 //! at every byte.
 
-use neuron_types::{TokenUsage, ToolCall};
+use neuron_model::{TokenUsage, ToolCall};
 use serde_json::json;
 
 use super::*;

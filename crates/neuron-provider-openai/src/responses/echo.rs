@@ -1,6 +1,6 @@
 //! Serialisation of tool calls of earlier responses in a request.
 
-use neuron_types::{ContentBlock, ToolCall};
+use neuron_model::{ContentBlock, ToolCall};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;

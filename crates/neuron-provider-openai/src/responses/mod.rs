@@ -6,7 +6,7 @@
 //! therefore kept whole, as a [`ContentBlock::Raw`]. The raw block also contains a portable block for other providers.
 //! The module `items` assigns the events of a stream to their items.
 //!
-//! [`ContentBlock::Raw`]: neuron_types::ContentBlock::Raw
+//! [`ContentBlock::Raw`]: neuron_model::ContentBlock::Raw
 
 mod echo;
 mod items;

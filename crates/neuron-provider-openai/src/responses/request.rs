@@ -10,7 +10,7 @@ mod tools;
 use std::borrow::Cow;
 
 use neuron_http::{Fields, RenamedRequest, Shortest, is_common_image, write_json};
-use neuron_types::{
+use neuron_model::{
     ContentBlock, ContentItem, ContextEdit, DocumentSource, Message, ModelContent, ProviderError,
     RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice,
 };

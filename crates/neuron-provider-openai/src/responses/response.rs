@@ -1,7 +1,7 @@
 //! Parsing of responses of the Responses API that are not streamed. Also converts the items of streamed responses.
 
 use neuron_http::{Secret, UniqueTexts, read_frame};
-use neuron_types::{
+use neuron_model::{
     AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
     TokenUsage, ToolCall,
 };

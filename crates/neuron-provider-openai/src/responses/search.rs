@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use neuron_types::{ContentBlock, RequestRef, ToolDefinition};
+use neuron_model::{ContentBlock, RequestRef, ToolDefinition};
 use serde_json::Value;
 
 use super::response::text_of;
@@ -144,8 +144,8 @@ fn found_in<'b>(block: &'b ContentBlock, vendor: &str) -> impl Iterator<Item = &
 
 #[cfg(test)]
 mod tests {
+    use neuron_model::{CALL_TOOL, CompletionRequest, Message, Role, SEARCH_TOOLS, ToolChoice};
     use neuron_testing::openai::check_responses_request;
-    use neuron_types::{CALL_TOOL, CompletionRequest, Message, Role, SEARCH_TOOLS, ToolChoice};
     use serde_json::json;
 
     use super::super::response::item;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use neuron_http::{Decoder, Secret, SseDecoder, complete, read_frame};
-use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolUseRef};
+use neuron_model::{ContentBlock, ProviderError, StreamEvent, ToolUseRef};
 use serde::Deserialize;
 use serde_json::Value;
 

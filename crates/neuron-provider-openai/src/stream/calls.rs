@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use neuron_http::UniqueTexts;
-use neuron_types::{ContentBlock, StreamEvent};
+use neuron_model::{ContentBlock, StreamEvent};
 use serde::de::IgnoredAny;
 
 use crate::call::{CallFields, generate_id};

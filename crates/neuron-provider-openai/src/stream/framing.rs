@@ -1,7 +1,7 @@
 //! Splitting of a Chat Completions stream into events.
 
 use neuron_http::{Framing, SseDecoder};
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 
 /// A decoder of server-sent events that rejects a stream with a truncated last event.
 ///

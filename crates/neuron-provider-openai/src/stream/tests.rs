@@ -1,9 +1,9 @@
 //! Tests that decode streams without HTTP. They cover every field and the known deviations of compatible servers. Each
 //! stream is also split and truncated at every byte.
 
+use neuron_model::{ContentBlock, Message, Role, StopReason, TokenUsage, ToolCall};
 use neuron_testing::Wire;
 use neuron_testing::openai::{Dialect, chat_body, chat_bytes};
-use neuron_types::{ContentBlock, Message, Role, StopReason, TokenUsage, ToolCall};
 use serde_json::json;
 
 use super::*;

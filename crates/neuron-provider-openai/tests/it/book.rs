@@ -1,8 +1,8 @@
 //! Tests that run the examples of neuron's book against a test server.
 
+use neuron_model::*;
 use neuron_provider_openai::OpenAi;
 use neuron_testing::{RawServer, ServerReply};
-use neuron_types::*;
 use serde_json::json;
 
 use crate::support::{soon, start};

@@ -3,9 +3,9 @@
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_conformance::provider_tests;
+use neuron_model::StopReason;
 use neuron_provider_openai::{OpenAi, SystemRole};
 use neuron_testing::openai::{Dialect, OpenAiApi};
-use neuron_types::StopReason;
 
 /// Stop reasons that neither Chat Completions nor the Responses API can express.
 const UNKNOWN: [StopReason; 4] = [

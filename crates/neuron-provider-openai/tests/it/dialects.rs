@@ -6,13 +6,13 @@ use std::time::Duration;
 use neuron_conformance::provider::{Capabilities, ProviderHarness};
 use neuron_conformance::provider_tests;
 use neuron_http::KeySource;
-use neuron_provider_openai::{Dialect, OpenAi, ReasoningBack, TokenLimit};
-use neuron_testing::openai::{Dialect as Quirks, OpenAiApi};
-use neuron_testing::{OpenAiServer, ServerReply};
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, ContentBlock, ContentItem, EmbeddingError, EmbeddingProvider,
     EmbeddingRequest, Message, Provider, ProviderError, Role,
 };
+use neuron_provider_openai::{Dialect, OpenAi, ReasoningBack, TokenLimit};
+use neuron_testing::openai::{Dialect as Quirks, OpenAiApi};
+use neuron_testing::{OpenAiServer, ServerReply};
 use serde_json::{Value, json};
 
 use crate::conformance::chat_capabilities;

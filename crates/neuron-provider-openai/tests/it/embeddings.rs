@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use neuron_provider_openai::OpenAi;
-use neuron_testing::openai::Dialect;
-use neuron_testing::{OpenAiServer, Reply, ServerReply};
-use neuron_types::{
+use neuron_model::{
     EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, EmbeddingUsage,
     ProviderError,
 };
+use neuron_provider_openai::OpenAi;
+use neuron_testing::openai::Dialect;
+use neuron_testing::{OpenAiServer, Reply, ServerReply};
 use serde_json::{Value, json};
 
 use crate::support::*;

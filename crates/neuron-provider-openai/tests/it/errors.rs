@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use neuron_model::{CompletionRequest, Provider, ProviderError};
 use neuron_provider_openai::OpenAi;
 use neuron_testing::{OpenAiServer, Reply, ServerReply};
-use neuron_types::{CompletionRequest, Provider, ProviderError};
 use serde_json::json;
 
 use crate::support::*;

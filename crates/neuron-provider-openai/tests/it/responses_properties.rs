@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures_util::stream;
+use neuron_model::{CompletionRequest, CompletionResponse};
 use neuron_provider_openai::wire::responses;
-use neuron_types::{CompletionRequest, CompletionResponse};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
 //! Tests of the content blocks in responses, and of conversations with several turns.
 
-use neuron_testing::openai::Dialect;
-use neuron_testing::{OpenAiServer, Reply, ServerReply};
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, CompletionResponse, ContentBlock, ContentItem, Message, Provider, Role,
     StopReason, ToolCall,
 };
+use neuron_testing::openai::Dialect;
+use neuron_testing::{OpenAiServer, Reply, ServerReply};
 use serde_json::{Value, json};
 
 use crate::support::*;

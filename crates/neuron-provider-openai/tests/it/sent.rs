@@ -1,9 +1,9 @@
 //! Tests that check the URL, the headers, the body and the connection of requests.
 
+use neuron_model::{ContentBlock, Message, Provider, Role};
 use neuron_provider_openai::{OpenAi, SystemRole};
 use neuron_testing::OpenAiServer;
 use neuron_testing::openai::Dialect;
-use neuron_types::{ContentBlock, Message, Provider, Role};
 use serde_json::json;
 
 use crate::support::*;

@@ -1,13 +1,13 @@
 //! The test server, its provider, a request and a response.
 
 pub(crate) use neuron_conformance::case::soon;
-use neuron_provider_openai::OpenAi;
-use neuron_testing::openai::{Dialect, chat_body, responses_body};
-use neuron_testing::{OpenAiServer, ServerReply};
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, Role, StopReason, TokenUsage,
     ToolDefinition,
 };
+use neuron_provider_openai::OpenAi;
+use neuron_testing::openai::{Dialect, chat_body, responses_body};
+use neuron_testing::{OpenAiServer, ServerReply};
 use serde_json::json;
 
 pub(crate) async fn start<R: Into<ServerReply>>(

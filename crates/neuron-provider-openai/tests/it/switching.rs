@@ -1,10 +1,10 @@
 //! Tests of conversations that move from one provider to another.
 
-use neuron_provider_anthropic::Anthropic;
-use neuron_testing::{AnthropicServer, Reply, ServerReply};
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, StopReason,
 };
+use neuron_provider_anthropic::Anthropic;
+use neuron_testing::{AnthropicServer, Reply, ServerReply};
 use serde_json::{Value, json};
 
 use crate::support::*;

@@ -1,7 +1,7 @@
 //! Tests of calls and streams that are dropped.
 
+use neuron_model::Provider;
 use neuron_testing::Reply;
-use neuron_types::Provider;
 use tokio::time::timeout;
 
 use crate::support::{ask, busy, calls, request, router, routes, script, seconds, text};

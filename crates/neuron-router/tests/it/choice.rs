@@ -3,9 +3,9 @@
 //! Every call ends with one answer or with one error that names all routes. No route is called twice in a call, and a
 //! stream that broke after its first content is not repeated.
 
+use neuron_model::{AnswerRoute, CompletionRequest, Message, Provider, ProviderError, StreamEvent};
 use neuron_router::{Order, Route, Router};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{AnswerRoute, CompletionRequest, Message, Provider, ProviderError, StreamEvent};
 use proptest::prelude::*;
 
 use crate::support::{request, seconds};

@@ -1,7 +1,7 @@
 //! Tests of the deadline of a whole call.
 
+use neuron_model::ProviderError;
 use neuron_testing::Reply;
-use neuron_types::ProviderError;
 use tokio::time::Instant;
 
 use crate::support::{answering, ask, ask_streamed, busy, calls, events, routes, script, seconds};

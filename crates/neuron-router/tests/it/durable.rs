@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use neuron_durable_sqlite::SqliteDurableContext;
 use neuron_loop::{Agent, Conversation};
+use neuron_model::{AnswerRoute, Message};
 use neuron_router::Router;
 use neuron_testing::Reply;
-use neuron_types::{AnswerRoute, Message};
 use serde_json::json;
 
 use crate::support::{busy, calls, router, script};

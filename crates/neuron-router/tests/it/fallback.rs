@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use neuron_model::ProviderError;
 use neuron_router::{Route, Router};
 use neuron_testing::Reply;
-use neuron_types::ProviderError;
 
 use crate::support::{
     answering, ask, ask_streamed, busy, calls, failing, limited, route_of, router, routes, script,

@@ -8,12 +8,10 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use neuron_conformance::random::Random;
 use neuron_loop::{Agent, Conversation};
+use neuron_model::{ProviderError, Role, TokenUsage, transcript};
 use neuron_router::{Order, Router};
 use neuron_testing::Reply;
-use neuron_types::{
-    Budget, HookAction, HookError, HookEvent, ObservabilityHook, ProviderError, Role, TokenUsage,
-    UsageLimits, transcript,
-};
+use neuron_types::{Budget, HookAction, HookError, HookEvent, ObservabilityHook, UsageLimits};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::streamed;

@@ -1,8 +1,8 @@
 //! Tests of calls that are sent to a second route because the first is slow.
 
+use neuron_model::{CompletionRequest, DurableError, Provider, ProviderError};
 use neuron_router::{Route, Router};
 use neuron_testing::Reply;
-use neuron_types::{CompletionRequest, DurableError, Provider, ProviderError};
 use tokio::time::Instant;
 
 use crate::support::{

@@ -1,10 +1,10 @@
 //! Tests of the metadata of a router and of its types.
 
-use neuron_router::{Route, Router};
-use neuron_testing::ScriptedProvider;
-use neuron_types::{
+use neuron_model::{
     BoxedProvider, CompletionRequest, ForcedCalls, Provider, ProviderInfo, RouteModel, ToolChoice,
 };
+use neuron_router::{Route, Router};
+use neuron_testing::ScriptedProvider;
 
 use crate::support::request;
 

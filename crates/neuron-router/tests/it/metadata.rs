@@ -1,8 +1,8 @@
 //! Tests of the route in the metadata of an answer.
 
+use neuron_model::{AnswerMetadata, CompletionRequest, Message, Provider, StreamEvent};
 use neuron_router::{Route, Router};
 use neuron_testing::Reply;
-use neuron_types::{AnswerMetadata, CompletionRequest, Message, Provider, StreamEvent};
 
 use crate::support::{answering, ask, busy, events, request, route_of, router, script};
 

@@ -1,7 +1,7 @@
 //! Tests of the pauses of routes after failures.
 
+use neuron_model::{Provider, ProviderError};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{Provider, ProviderError};
 use tokio::time::advance;
 
 use crate::support::{

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use neuron_router::{Route, Router};
-use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, CompletionResponse, HistoryKey, Provider, ProviderError, RequestRef,
     StreamHandle, ThinkingConfig,
 };
+use neuron_router::{Route, Router};
+use neuron_testing::{Reply, ScriptedProvider};
 use serde_json::{Value, json};
 
 use crate::support::{answering, busy, request};

@@ -3,12 +3,12 @@
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
-use neuron_router::{Route, Router, Shadow, ShadowAnswer};
-use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{
+use neuron_model::{
     CacheControl, CompletionRequest, CompletionResponse, Provider, ProviderError, RequestRef,
     StreamHandle,
 };
+use neuron_router::{Route, Router, Shadow, ShadowAnswer};
+use neuron_testing::{Reply, ScriptedProvider};
 use tokio::time::Instant;
 
 use crate::support::{answering, ask, ask_streamed, busy, request, script, seconds, text};

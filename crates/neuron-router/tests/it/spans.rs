@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use neuron_model::{CompletionRequest, Provider as _};
 use neuron_router::{Route, Router};
 use neuron_testing::Reply;
-use neuron_types::{CompletionRequest, Provider as _};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;

@@ -1,9 +1,9 @@
 //! Tests of conversations that stay with the route that answered them last, and of the orders by latency and weight.
 
 use neuron_loop::{Agent, Conversation};
+use neuron_model::{CompletionRequest, Message, Provider, ProviderError, RequestRef};
 use neuron_router::{Order, Route, Router};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{CompletionRequest, Message, Provider, ProviderError, RequestRef};
 use tokio::time::{Instant, advance};
 
 use crate::support::{

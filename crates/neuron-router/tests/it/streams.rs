@@ -1,7 +1,7 @@
 //! Tests of streams that break before and after their first content.
 
+use neuron_model::{ProviderError, StreamEvent};
 use neuron_testing::Reply;
-use neuron_types::{ProviderError, StreamEvent};
 
 use crate::support::{answering, ask_streamed, busy, calls, events, route_of, router, script};
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use neuron_loop::{Run, RunEvent, RunResult};
-use neuron_router::{Route, Router, RouterBuilder};
-use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{
+use neuron_model::{
     AnswerRoute, CompletionRequest, CompletionResponse, Message, Provider, ProviderError,
     StreamEvent,
 };
+use neuron_router::{Route, Router, RouterBuilder};
+use neuron_testing::{Reply, ScriptedProvider};
 
 pub(crate) const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

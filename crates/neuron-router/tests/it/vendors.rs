@@ -7,6 +7,10 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use neuron_model::{
+    CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
+    ToolDefinition, ToolError, ToolOutput, WasmBoxedFuture,
+};
 use neuron_provider_anthropic::Anthropic;
 use neuron_provider_ollama::Ollama;
 use neuron_provider_openai::OpenAi;
@@ -17,10 +21,7 @@ use neuron_testing::openai::OpenAiApi;
 use neuron_testing::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer};
 use neuron_testing::{AnthropicServer, OpenAiServer, RecordedRequest, Reply};
 use neuron_tool::ToolRegistry;
-use neuron_types::{
-    CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
-    ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
-};
+use neuron_types::{ToolContext, ToolDyn};
 use serde_json::{Value, json};
 
 /// Number of tool calls in a run. Then the model answers with [`LAST`].

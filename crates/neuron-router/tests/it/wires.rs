@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use neuron_loop::{Agent, Conversation};
+use neuron_model::transcript;
 use neuron_testing::Reply;
-use neuron_types::transcript;
 
 use crate::support::streamed;
 use crate::vendors::{LAST, NAMES, Servers, Step, TOOL_CALLS};

@@ -1,6 +1,6 @@
 //! Tests of the policy's delays and of the classification of errors, without a service.
 
-use neuron_types::{EmbeddingError, ProviderError};
+use neuron_model::{EmbeddingError, ProviderError};
 use tower::BoxError;
 use tower::load_shed::error::Overloaded;
 use tower::timeout::error::Elapsed;

@@ -4,12 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentLoop;
+use neuron_model::{Message, Provider, ProviderError, StreamEvent, transcript};
 use neuron_testing::Reply;
 use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, SharedServiceLayer};
-use neuron_types::{
-    HookAction, HookError, HookEvent, LoopError, Message, ObservabilityHook, Provider,
-    ProviderError, StreamEvent, ToolContext, transcript,
-};
+use neuron_types::{HookAction, HookError, HookEvent, LoopError, ObservabilityHook, ToolContext};
 use tokio::time::Instant;
 use tower::ServiceBuilder;
 

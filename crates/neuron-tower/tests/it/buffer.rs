@@ -4,11 +4,11 @@ use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 
 use futures_util::future::join_all;
+use neuron_model::{Provider, ProviderError};
 use neuron_testing::Reply;
 use neuron_tower::{
     ModelCall, ModelResponseFuture, OwnedRequestLayer, RetryTransient, ServiceProvider,
 };
-use neuron_types::{Provider, ProviderError};
 use tokio::time::Instant;
 use tower::{Service, ServiceBuilder};
 

@@ -3,13 +3,13 @@
 use std::future::{pending, ready};
 use std::sync::LazyLock;
 
+use neuron_model::{
+    BoxedProvider, CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo,
+    RouteModel, StreamEvent, StreamHandle, StreamReceiver,
+};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tower::{
     ModelCall, ModelResponseFuture, OwnedRequestLayer, RetryTransient, ServiceProvider,
-};
-use neuron_types::{
-    BoxedProvider, CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo,
-    RouteModel, StreamEvent, StreamHandle, StreamReceiver,
 };
 use tower::{ServiceBuilder, service_fn};
 

@@ -1,8 +1,8 @@
 //! Tests of calls that are dropped at any point, with a paused clock. A dropped call must release its permit.
 
+use neuron_model::BoxedProvider;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, SharedServiceLayer};
-use neuron_types::BoxedProvider;
 use tokio::time::timeout;
 use tower::ServiceBuilder;
 

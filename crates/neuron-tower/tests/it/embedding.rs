@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 
-use neuron_tower::{EmbeddingService, RetryTransient, ServiceProvider, SharedServiceLayer};
-use neuron_types::{
+use neuron_model::{
     BoxedEmbeddingProvider, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
     ProviderInfo,
 };
+use neuron_tower::{EmbeddingService, RetryTransient, ServiceProvider, SharedServiceLayer};
 use tokio::time::Instant;
 use tower::{BoxError, ServiceBuilder};
 

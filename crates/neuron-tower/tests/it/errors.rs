@@ -5,9 +5,9 @@ use std::fmt;
 use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 
+use neuron_model::{Provider, ProviderError};
 use neuron_testing::Reply;
 use neuron_tower::{ModelCall, ModelResponseFuture, RetryTransient, ServiceProvider};
-use neuron_types::{Provider, ProviderError};
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder};
 

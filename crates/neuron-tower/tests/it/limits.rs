@@ -1,9 +1,9 @@
 //! Tests of limits with concurrent calls, with a paused clock.
 
 use futures_util::future::join_all;
+use neuron_model::{Provider, ProviderError, StreamEvent};
 use neuron_testing::Reply;
 use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, SharedServiceLayer};
-use neuron_types::{Provider, ProviderError, StreamEvent};
 use tokio::time::Instant;
 use tower::ServiceBuilder;
 

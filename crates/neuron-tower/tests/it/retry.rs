@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use neuron_model::{Provider, ProviderError, StreamEvent};
 use neuron_testing::Reply;
 use neuron_tower::{RetryTransient, ServiceProvider};
-use neuron_types::{Provider, ProviderError, StreamEvent};
 use tokio::time::Instant;
 use tower::ServiceBuilder;
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::{Agent, Conversation};
+use neuron_model::{BoxedProvider, Provider};
 use neuron_testing::ScriptedProvider;
 use neuron_tower::{
     CallLimit, CallLimitLayer, EmbeddingService, ModelCall, ModelResponseFuture, OwnRequest,
     OwnedRequestLayer, ProviderService, RetryTransient, ServiceProvider, SharedService,
     SharedServiceLayer,
 };
-use neuron_types::{BoxedProvider, Provider};
 use tower::limit::{ConcurrencyLimit, RateLimit};
 use tower::retry::Retry;
 use tower::timeout::Timeout;

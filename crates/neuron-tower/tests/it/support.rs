@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, CompletionResponse, Message, Provider, ProviderError, RequestRef,
     StreamEvent, StreamHandle,
 };
+use neuron_testing::{Reply, ScriptedProvider};
 use tokio::time::Instant;
 
 pub(crate) const fn millis(millis: u64) -> Duration {

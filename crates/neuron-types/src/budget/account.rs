@@ -227,7 +227,10 @@ impl Amount {
             output_tokens: count(self.output_tokens, other.output_tokens),
             requests: count(self.requests, other.requests),
             tool_calls: count(self.tool_calls, other.tool_calls),
-            cost: self.cost.with(other.cost, money),
+            cost: Cost {
+                amount: money(self.cost.amount, other.cost.amount),
+                is_complete: self.cost.is_complete && other.cost.is_complete,
+            },
         }
     }
 }

@@ -1,230 +1,37 @@
-//! The error of an event stream.
+//! The error of a run as the end of its event stream.
 
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use neuron_model::{HoldsRunError, RunError};
 
-use crate::{BoxError, ContextError, LoopError, ProviderError};
+use crate::{ContextError, LoopError, ProviderError, StreamError};
 
-/// The error that ends an event stream.
-///
-/// Clones share the original error, which [`as_provider`](Self::as_provider) and [`as_loop`](Self::as_loop) return.
-///
-/// # Example
-///
-/// ```
-/// use neuron_types::{ProviderError, StreamError};
-///
-/// let error = StreamError::from(ProviderError::ServiceUnavailable("529 overloaded".into()));
-/// assert!(error.is_retryable());
-/// assert_eq!(error.to_string(), "service unavailable: 529 overloaded");
-/// assert!(matches!(error.as_provider(), Some(ProviderError::ServiceUnavailable(_))));
-/// ```
-#[derive(Clone)]
-pub struct StreamError(Arc<Cause>);
-
-enum Cause {
-    Text { message: String, retryable: bool },
-    Provider(ProviderError),
-    Loop(LoopError),
-}
-
-impl StreamError {
-    /// Creates an error from a text. A retry of the same request may succeed.
-    pub fn retryable(message: impl Into<String>) -> Self {
-        Self(Arc::new(Cause::Text { message: message.into(), retryable: true }))
+impl RunError for LoopError {
+    fn kind(&self) -> &'static str {
+        self.kind()
     }
 
-    /// Creates an error from a text. A retry of the same request would fail again.
-    pub fn non_retryable(message: impl Into<String>) -> Self {
-        Self(Arc::new(Cause::Text { message: message.into(), retryable: false }))
+    fn is_retryable(&self) -> bool {
+        self.is_retryable()
     }
 
-    /// Returns the `Display` text of the error.
-    #[must_use]
-    pub fn message(&self) -> String {
-        self.to_string()
-    }
-
-    /// Returns `true` if a retry of the same request may succeed.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        match &*self.0 {
-            Cause::Text { retryable, .. } => *retryable,
-            Cause::Provider(error) => error.is_retryable(),
-            Cause::Loop(error) => error.is_retryable(),
-        }
-    }
-
-    /// Returns `true` if the error is not [retryable](Self::is_retryable) and does not come from a provider.
-    ///
-    /// A provider's error is never final, even if it is not retryable. For example, a connection that is lost within a
-    /// response is not retryable, because the reader has received a part of the response. A caller that can discard
-    /// this part may repeat the call.
-    #[must_use]
-    pub fn is_final(&self) -> bool {
-        !self.is_retryable() && self.as_provider().is_none()
-    }
-
-    /// Returns the delay before the next attempt that the provider requests. Returns `None` if the provider requests no
-    /// delay.
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.as_provider().and_then(ProviderError::retry_after)
-    }
-
-    /// Returns the [`LoopError::kind`] or [`ProviderError::kind`] of the error, which is a stable name. Returns
-    /// `StreamError` for an error that was created from a text.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match &*self.0 {
-            Cause::Text { .. } => "StreamError",
-            Cause::Provider(error) => error.kind(),
-            Cause::Loop(error) => error.kind(),
-        }
-    }
-
-    /// Returns the provider's error that caused this error. Returns `None` if the cause is not a provider.
-    #[must_use]
-    pub fn as_provider(&self) -> Option<&ProviderError> {
-        match &*self.0 {
-            Cause::Provider(error)
-            | Cause::Loop(
-                LoopError::Provider(error) | LoopError::Context(ContextError::Provider(error)),
-            ) => Some(error),
+    fn as_provider(&self) -> Option<&ProviderError> {
+        match self {
+            Self::Provider(error) | Self::Context(ContextError::Provider(error)) => Some(error),
             _ => None,
         }
     }
 
-    /// Returns the error of an agent's run. Returns `None` if the error is not from the stream of a run.
-    #[must_use]
-    pub fn as_loop(&self) -> Option<&LoopError> {
-        match &*self.0 {
-            Cause::Loop(error) => Some(error),
-            _ => None,
+    fn into_provider(self: Box<Self>) -> Result<ProviderError, Box<dyn RunError>> {
+        match *self {
+            Self::Provider(error) | Self::Context(ContextError::Provider(error)) => Ok(error),
+            error => Err(Box::new(error)),
         }
     }
 }
 
-impl fmt::Display for StreamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0 {
-            Cause::Text { message, .. } => f.write_str(message),
-            Cause::Provider(error) => error.fmt(f),
-            Cause::Loop(error) => error.fmt(f),
-        }
-    }
-}
-
-impl fmt::Debug for StreamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0 {
-            Cause::Text { message, retryable } => f
-                .debug_struct("StreamError")
-                .field("message", message)
-                .field("retryable", retryable)
-                .finish(),
-            Cause::Provider(error) => f.debug_tuple("StreamError").field(error).finish(),
-            Cause::Loop(error) => f.debug_tuple("StreamError").field(error).finish(),
-        }
-    }
-}
-
-impl std::error::Error for StreamError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &*self.0 {
-            Cause::Text { .. } => None,
-            Cause::Provider(error) => error.source(),
-            Cause::Loop(error) => error.source(),
-        }
-    }
-}
-
-impl From<ProviderError> for StreamError {
-    fn from(error: ProviderError) -> Self {
-        Self(Arc::new(Cause::Provider(error)))
-    }
-}
+impl HoldsRunError<LoopError> for StreamError {}
 
 impl From<LoopError> for StreamError {
     fn from(error: LoopError) -> Self {
-        Self(Arc::new(Cause::Loop(error)))
-    }
-}
-
-/// Converts into the provider's error that caused this error.
-///
-/// - If other clones of the error exist, the result is a copy of the provider's error, with the same variant and text.
-/// - A retryable error that was created from a text becomes [`ProviderError::ServiceUnavailable`].
-/// - A [final](StreamError::is_final) error becomes [`ProviderError::Other`], because no call is repeated after this
-///   error.
-impl From<StreamError> for ProviderError {
-    fn from(error: StreamError) -> Self {
-        // Without other clones, the original error can be moved out.
-        let shared = match Arc::try_unwrap(error.0) {
-            Ok(
-                Cause::Provider(error)
-                | Cause::Loop(
-                    LoopError::Provider(error) | LoopError::Context(ContextError::Provider(error)),
-                ),
-            ) => return error,
-            Ok(cause) => StreamError(Arc::new(cause)),
-            Err(shared) => StreamError(shared),
-        };
-        if let Some(error) = shared.as_provider() {
-            return copy_of(error, &shared);
-        }
-        match &*shared.0 {
-            Cause::Text { message, retryable: true } => Self::ServiceUnavailable(message.clone()),
-            _ => Self::Other(Box::new(shared)),
-        }
-    }
-}
-
-/// Copies the provider error inside `shared`. A boxed source cannot be cloned, so the copy refers to the source inside
-/// `shared`.
-fn copy_of(error: &ProviderError, shared: &StreamError) -> ProviderError {
-    use ProviderError as E;
-    let source = || -> BoxError { Box::new(SharedSource(shared.clone())) };
-    match error {
-        E::Network(_) => E::Network(source()),
-        E::RateLimit { retry_after } => E::RateLimit { retry_after: *retry_after },
-        E::ModelLoading(text) => E::ModelLoading(text.clone()),
-        E::Timeout(duration) => E::Timeout(*duration),
-        E::ServiceUnavailable(text) => E::ServiceUnavailable(text.clone()),
-        E::Authentication(text) => E::Authentication(text.clone()),
-        E::InvalidRequest(text) => E::InvalidRequest(text.clone()),
-        E::ContextWindowExceeded(text) => E::ContextWindowExceeded(text.clone()),
-        E::ModelNotFound(text) => E::ModelNotFound(text.clone()),
-        E::InsufficientResources(text) => E::InsufficientResources(text.clone()),
-        E::StreamError(text) => E::StreamError(text.clone()),
-        E::Other(_) => E::Other(source()),
-    }
-}
-
-/// The source of a copied [`ProviderError`]. It shares the source of the original error, which cannot be cloned.
-///
-/// `Display` shows only the original source, because the copied error adds the prefix of its variant.
-#[derive(Debug)]
-struct SharedSource(StreamError);
-
-impl SharedSource {
-    fn get(&self) -> &(dyn std::error::Error + 'static) {
-        match self.0.as_provider() {
-            Some(ProviderError::Network(source) | ProviderError::Other(source)) => &**source,
-            _ => &self.0,
-        }
-    }
-}
-
-impl fmt::Display for SharedSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self.get(), f)
-    }
-}
-
-impl std::error::Error for SharedSource {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.get().source()
+        Self::of_run(error)
     }
 }

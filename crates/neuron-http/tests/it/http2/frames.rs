@@ -12,7 +12,7 @@ use h2::{Reason, RecvStream};
 use http::header::CONTENT_LENGTH;
 use http::{Request, Response};
 use neuron_http::{Endpoint, Rejection};
-use neuron_types::ProviderError;
+use neuron_model::ProviderError;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;

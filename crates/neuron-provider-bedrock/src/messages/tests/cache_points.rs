@@ -1,6 +1,6 @@
 //! Tests of the place of the cache point in a conversation.
 
-use neuron_types::CacheControl;
+use neuron_model::CacheControl;
 
 use super::*;
 

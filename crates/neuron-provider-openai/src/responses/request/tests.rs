@@ -1,11 +1,11 @@
 //! Tests of the JSON of each part of a request. Other tests check that the body of a longer conversation begins with
 //! the bytes of a shorter one, because prompt caches need this.
 
-use neuron_testing::openai::check_responses_request;
-use neuron_types::{
+use neuron_model::{
     CompletionRequest, ContextManagement, EmbeddedResource, ImageSource, ReasoningEffort,
     RequestRef, SystemBlock, ToolCall,
 };
+use neuron_testing::openai::check_responses_request;
 use serde_json::json;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Serialisation of the tools of a request.
 
 use neuron_http::VendorFields;
-use neuron_types::ToolDefinition;
+use neuron_model::ToolDefinition;
 use serde::ser::{Error, SerializeSeq};
 use serde::{Serialize, Serializer};
 

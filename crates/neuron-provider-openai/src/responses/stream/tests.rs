@@ -1,9 +1,9 @@
 //! Tests that decode streams without HTTP. They cover every event and the known deviations of compatible servers. Each
 //! stream is also split and truncated at every byte.
 
+use neuron_model::{CompletionResponse, Message, Role, StopReason, TokenUsage};
 use neuron_testing::Wire;
 use neuron_testing::openai::{responses_body, responses_bytes};
-use neuron_types::{CompletionResponse, Message, Role, StopReason, TokenUsage};
 use serde_json::json;
 
 use super::*;
