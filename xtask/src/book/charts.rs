@@ -10,8 +10,8 @@ use crate::process;
 
 /// A form of a chart. The lengths are in the units of the view box.
 struct Form {
-    /// Class of the picture in `book/style.css`.
-    class: &'static str,
+    /// The picture's tag, with its class in `book/style.css`.
+    tag: &'static str,
     width: f64,
     /// Where the bars begin.
     left: f64,
@@ -24,11 +24,17 @@ struct Form {
 
 /// Has the label of a bar at its left.
 const WIDE: Form =
-    Form { class: "wide", width: 720.0, left: 330.0, right: 60.0, row: 22.0, font_size: 13 };
+    Form { tag: "<svg", width: 720.0, left: 330.0, right: 60.0, row: 22.0, font_size: 13 };
 
 /// Has the label of a bar above it, for pages of 360 pixels.
-const NARROW: Form =
-    Form { class: "narrow", width: 340.0, left: 0.0, right: 50.0, row: 40.0, font_size: 12 };
+const NARROW: Form = Form {
+    tag: "<svg class=\"narrow\"",
+    width: 340.0,
+    left: 0.0,
+    right: 50.0,
+    row: 40.0,
+    font_size: 12,
+};
 
 /// Height of a bar with its margin, without a label above it.
 const BAR: f64 = 22.0;
@@ -112,12 +118,12 @@ fn rows<'a>(page: &'a str, header: &str) -> Result<Vec<Vec<&'a str>>, String> {
 
 /// Draws horizontal bars, with an optional vertical line at the value `mark`.
 fn chart(title: &str, bars: &[Bar], mark: Option<f64>, form: &Form) -> String {
-    let Form { class, width, left, right, row, font_size } = form;
+    let Form { tag, width, left, right, row, font_size } = form;
     let longest = bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
     let scale = (width - left - right) / longest;
     let height = row * bars.len() as f64 + BAR;
     let mut svg = format!(
-        "<svg class=\"{class}\" viewBox=\"0 0 {width} {height}\" width=\"100%\" style=\"max-width:{width}px\" \
+        "{tag} viewBox=\"0 0 {width} {height}\" width=\"100%\" style=\"max-width:{width}px\" \
          role=\"img\" aria-label=\"{title}\" xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" \
          font-size=\"{font_size}\" fill=\"currentColor\">\n"
     );
