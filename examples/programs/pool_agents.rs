@@ -9,8 +9,8 @@ use neuron::prelude::*;
 use neuron::types::{Durability, DurableContext as _, WasmBoxedFuture};
 
 // ANCHOR: agent
-/// Returns the agent of the pool, a closure that the pool calls for each run. The type makes the closure valid for every
-/// lifetime of a durability.
+/// Returns the agent of the pool, a closure that the pool calls for each run. Its type names the lifetime, which the
+/// compiler cannot infer.
 fn support(
     runs: SqliteRuns,
     provider: Arc<Anthropic>,
