@@ -51,6 +51,7 @@ mod mcp_tools;
 mod new_code;
 mod own_http_client;
 mod own_loop;
+mod pool_agents;
 mod rag;
 mod restate_service;
 mod retries;

@@ -56,6 +56,8 @@ pub async fn main() -> Result<(), MainError> {
     // ANCHOR: sandbox
     let sandbox = ProcessSandbox::builder("project")
         .write("project/out")
+        // `touch` sets the times of a file, and `chmod` its mode.
+        .allow_attribute_changes()
         .time_limit(Duration::from_secs(10))
         .memory_limit(256 << 20)
         .build();

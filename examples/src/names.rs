@@ -60,6 +60,7 @@ programs! {
     new_code
     agent_version
     run_pool
+    pool_agents
     restate_service
     cancel
     steps

@@ -109,10 +109,20 @@ fn pages(folder: &Path) -> Result<Vec<Page>, String> {
         };
         let text =
             fs::read_to_string(folder.join(file)).map_err(|error| format!("{file}: {error}"))?;
+        let text = without_narrow_pictures(&text);
         let address = file.replace(".md", ".html");
         pages.push(Page { title: title.to_owned(), address, text });
     }
     Ok(pages)
+}
+
+/// Returns a page without the forms of its pictures for narrow windows, which show the same again.
+fn without_narrow_pictures(text: &str) -> String {
+    let mut parts = text.split("<svg class=\"narrow\"");
+    let before = parts.next().unwrap_or_default().to_owned();
+    parts.fold(before, |page, part| {
+        page + part.split_once("</svg>\n").map_or("", |(_, after)| after)
+    })
 }
 
 /// Returns the text of `llms.txt`: each page with its first sentence. <https://llmstxt.org> describes the format.
@@ -140,6 +150,16 @@ mod tests {
         let index = r"Ok(())\n}\n// ANCHOR_END: client // ANCHOR: server\n/// Serves";
         assert_eq!(without_anchors(index), r"Ok(())\n}\n\n/// Serves");
         assert_eq!(without_anchors("// a comment\n"), "// a comment\n");
+    }
+
+    #[test]
+    fn each_picture_is_once_in_the_text_for_programs() {
+        let picture =
+            |class: &str| format!("<svg class=\"{class}\" width=\"100%\">\n<rect/>\n</svg>\n");
+        let page = format!("# A page\n\n{}\n{}\nText\n", picture("wide"), picture("narrow"));
+        let expected = format!("# A page\n\n{}\n\nText\n", picture("wide"));
+        assert_eq!(without_narrow_pictures(&page), expected);
+        assert_eq!(without_narrow_pictures("no picture"), "no picture");
     }
 
     #[test]

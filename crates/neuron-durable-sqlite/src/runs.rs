@@ -120,6 +120,9 @@ impl SqliteRuns {
 
     /// Creates a pool that drives the runs of this database. The steps of all runs call `provider` and `tools`.
     ///
+    /// `agent` is an agent for all runs, or a closure that builds an agent for each run. [`RunPool`] has an example of
+    /// such a closure.
+    ///
     /// Set the options of the pool, then call [`run`](RunPool::run).
     pub fn pool<P: Provider + 'static, A: DurableAgent>(
         &self,

@@ -85,7 +85,7 @@ pub(super) fn examples() -> Vec<Example> {
             Reply::tool_call(
                 "toolu_3",
                 "shell",
-                json!({ "script": "echo 2 > out/count && cat out/count" })
+                json!({ "script": "touch out/done && echo 2 > out/count && ls out" })
             ),
             Reply::tool_call("toolu_4", "add_note", json!({ "text": "2 tasks" })),
             Reply::text("Two tasks are left. I cannot read the file outside of the project."),

@@ -34,6 +34,10 @@ pub(super) fn examples() -> Vec<Example> {
             Reply::tool_call("toolu_1", "refund", json!({ "euros": 30 })),
             Reply::text("You get your 30 EUR back."),
         ])),
+        example!("pool_agents", || Script::anthropic([
+            Reply::text("You are Ada."),
+            Reply::text("You are Grace."),
+        ])),
         example!("restate_service", || Script::default()),
         example!("cancel", || Script::anthropic([
             Reply::tool_call("toolu_1", "create_report", json!({ "month": "May" })),

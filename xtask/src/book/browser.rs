@@ -10,14 +10,21 @@ use crate::{prerequisites, process};
 /// Names of the program, on the distributions that have it.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// Widths at which each page is opened, in CSS pixels. The first is the width of a small phone.
-const WIDTHS: [u32; 2] = [360, 1200];
+/// Width of a small phone, in CSS pixels.
+const PHONE: u32 = 360;
+
+/// Widths at which each page is opened, in CSS pixels.
+const WIDTHS: [u32; 2] = [PHONE, 1200];
+
+/// Minimum size of the letters in a picture, in CSS pixels.
+const LETTERS: u32 = 9;
 
 /// Opens each page of the book in Chromium, without a window.
 ///
 /// # Errors
 ///
-/// Returns an error if a page is wider than its window, has no title, or writes to the console of the browser.
+/// Returns an error if a page is wider than its window, has no title, or writes to the console of the browser. On a
+/// small phone, tables must also fit without scrolling, and each picture must be visible and readable.
 pub(crate) fn check() -> Result<(), String> {
     let index = super::build()?;
     let book = index.parent().unwrap_or(Path::new("."));
@@ -87,6 +94,22 @@ fn html(pages: &[PathBuf]) -> String {
         r#"<pre id="result"></pre>
 <script>
 const problems = [];
+function onPhone(page) {{
+  const wide = [...page.querySelectorAll("main table")].filter((table) => {{
+    const box = table.parentElement;
+    return table.scrollWidth > table.clientWidth || box.scrollWidth > box.clientWidth;
+  }});
+  const found = wide.map((table) => `has a wide table: ${{table.rows[0].textContent.trim().replace(/\s+/g, " ")}}`);
+  const pictures = [...page.querySelectorAll("main svg[viewBox][role=img]")];
+  const shown = pictures.filter((picture) => picture.getBoundingClientRect().width > 0);
+  if (2 * shown.length !== pictures.length) found.push("does not have each picture in two forms");
+  for (const picture of shown) {{
+    const scale = picture.getBoundingClientRect().width / picture.viewBox.baseVal.width;
+    const letters = scale * picture.getAttribute("font-size");
+    if (letters < {LETTERS}) found.push(`has letters of ${{letters.toFixed(1)}} pixels: ${{picture.ariaLabel}}`);
+  }}
+  return found;
+}}
 async function check(page, width) {{
   const frame = document.createElement("iframe");
   frame.style = `width: ${{width}}px; height: 800px`;
@@ -97,6 +120,7 @@ async function check(page, width) {{
   const root = frame.contentDocument.documentElement;
   if (root.scrollWidth > width) problems.push(`${{page}} needs ${{root.scrollWidth}} of ${{width}} pixels`);
   if (!frame.contentDocument.querySelector("main h1")) problems.push(`${{page}} has no title`);
+  if (width === {PHONE}) for (const problem of onPhone(frame.contentDocument)) problems.push(`${{page}} ${{problem}}`);
   frame.remove();
 }}
 (async () => {{

@@ -1,20 +1,43 @@
 //! The charts of the book, which show the tables of `benches/README.md`.
 //!
-//! The colours are variables of mdBook's themes, so the charts are readable in light and dark themes.
+//! The colours are variables of mdBook's themes, so the charts are readable in light and dark themes. Each chart has two
+//! forms, and `book/style.css` shows the form that fits the page.
 
 use std::fmt::Write as _;
 use std::fs;
 
 use crate::process;
 
-/// Width of a chart, in the units of its view box.
-const WIDTH: f64 = 720.0;
-/// Where the bars begin.
-const LEFT: f64 = 330.0;
-/// Space at the right of the bars, for the number of the longest bar.
-const RIGHT: f64 = 60.0;
-/// Height of a bar with its margin.
-const ROW: f64 = 22.0;
+/// A form of a chart. The lengths are in the units of the view box.
+struct Form {
+    /// The picture's tag, with its class in `book/style.css`.
+    tag: &'static str,
+    width: f64,
+    /// Where the bars begin.
+    left: f64,
+    /// Space at the right of the bars, for the number of the longest bar.
+    right: f64,
+    /// Height of a bar with its label and margin.
+    row: f64,
+    font_size: u8,
+}
+
+/// Has the label of a bar at its left.
+const WIDE: Form =
+    Form { tag: "<svg", width: 720.0, left: 330.0, right: 60.0, row: 22.0, font_size: 13 };
+
+/// Has the label of a bar above it, for pages of 360 pixels.
+const NARROW: Form = Form {
+    tag: "<svg class=\"narrow\"",
+    width: 340.0,
+    left: 0.0,
+    right: 50.0,
+    row: 40.0,
+    font_size: 12,
+};
+
+/// Height of a bar with its margin, without a label above it.
+const BAR: f64 = 22.0;
 
 /// Rewrites the files of the charts.
 pub(crate) fn rewrite_charts() -> Result<(), String> {
@@ -26,10 +49,15 @@ pub(crate) fn rewrite_charts() -> Result<(), String> {
 }
 
 /// Returns the name and the text of each chart.
-fn charts() -> Result<[(&'static str, String); 2], String> {
+fn charts() -> Result<[(&'static str, String); 4], String> {
     let page = process::root().join("benches/README.md");
     let page = fs::read_to_string(page).map_err(|error| format!("benches/README.md: {error}"))?;
-    Ok([("ratios.svg", ratios(&page)?), ("growth.svg", growth(&page)?)])
+    Ok([
+        ("ratios.svg", ratios(&page, &WIDE)?),
+        ("ratios-narrow.svg", ratios(&page, &NARROW)?),
+        ("growth.svg", growth(&page, &WIDE)?),
+        ("growth-narrow.svg", growth(&page, &NARROW)?),
+    ])
 }
 
 /// A bar of a chart.
@@ -39,7 +67,7 @@ struct Bar {
 }
 
 /// Returns the chart of the times in relation to the floor. Throughputs are left out, because more is better there.
-fn ratios(page: &str) -> Result<String, String> {
+fn ratios(page: &str, form: &Form) -> Result<String, String> {
     let mut bars = Vec::new();
     let mut benchmark = String::new();
     for row in rows(page, "| benchmark | work |")? {
@@ -55,11 +83,11 @@ fn ratios(page: &str) -> Result<String, String> {
         }
     }
     let title = "Cost in relation to code written by hand (1.0), by benchmark";
-    Ok(chart(title, &bars, Some(1.0)))
+    Ok(chart(title, &bars, Some(1.0), form))
 }
 
 /// Returns the chart of the allocations of a turn, early and late in a run.
-fn growth(page: &str) -> Result<String, String> {
+fn growth(page: &str, form: &Form) -> Result<String, String> {
     let mut bars = Vec::new();
     for row in rows(page, "| allocations of a turn |")? {
         let [way, early, late] = row.as_slice() else {
@@ -70,7 +98,7 @@ fn growth(page: &str) -> Result<String, String> {
             bars.push(Bar { label: format!("{way}, after {turns} turns"), value });
         }
     }
-    Ok(chart("Allocations of a turn, early and late in a run", &bars, None))
+    Ok(chart("Allocations of a turn, early and late in a run", &bars, None, form))
 }
 
 /// Returns the cells of the rows of the table whose header starts with `header`.
@@ -89,33 +117,40 @@ fn rows<'a>(page: &'a str, header: &str) -> Result<Vec<Vec<&'a str>>, String> {
 }
 
 /// Draws horizontal bars, with an optional vertical line at the value `mark`.
-fn chart(title: &str, bars: &[Bar], mark: Option<f64>) -> String {
+fn chart(title: &str, bars: &[Bar], mark: Option<f64>, form: &Form) -> String {
+    let Form { tag, width, left, right, row, font_size } = form;
     let longest = bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
-    let scale = (WIDTH - LEFT - RIGHT) / longest;
-    let height = ROW * bars.len() as f64 + ROW;
+    let scale = (width - left - right) / longest;
+    let height = row * bars.len() as f64 + BAR;
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" width=\"100%\" style=\"max-width:{WIDTH}px\" role=\"img\" \
-         aria-label=\"{title}\" xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" font-size=\"13\" \
-         fill=\"currentColor\">\n"
+        "{tag} viewBox=\"0 0 {width} {height}\" width=\"100%\" style=\"max-width:{width}px\" \
+         role=\"img\" aria-label=\"{title}\" xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" \
+         font-size=\"{font_size}\" fill=\"currentColor\">\n"
     );
     for (place, Bar { label, value }) in bars.iter().enumerate() {
-        let top = ROW * place as f64 + ROW / 2.0;
-        let (text, length) = (top + 14.0, value * scale);
+        let label_top = row * place as f64 + BAR / 2.0;
+        // The bar is beside its label, or below it if the row has space for both.
+        let (top, length) = (label_top + row - BAR, value * scale);
+        let label_text = label_top + 14.0;
+        let _ = match *left > 0.0 {
+            true => writeln!(
+                svg,
+                "<text x=\"{}\" y=\"{label_text}\" text-anchor=\"end\">{label}</text>",
+                left - 8.0
+            ),
+            false => writeln!(svg, "<text x=\"0\" y=\"{label_text}\">{label}</text>"),
+        };
         let _ = writeln!(
             svg,
-            "<text x=\"{}\" y=\"{text}\" text-anchor=\"end\">{label}</text>",
-            LEFT - 8.0
-        );
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{LEFT}\" y=\"{}\" width=\"{length:.1}\" height=\"{}\" fill=\"var(--links)\"/>",
+            "<rect x=\"{left}\" y=\"{}\" width=\"{length:.1}\" height=\"{}\" fill=\"var(--links)\"/>",
             top + 2.0,
-            ROW - 6.0
+            BAR - 6.0
         );
-        let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{text}\">{value}</text>", LEFT + length + 6.0);
+        let (after, text) = (left + length + 6.0, top + 14.0);
+        let _ = writeln!(svg, "<text x=\"{after:.1}\" y=\"{text}\">{value}</text>");
     }
     if let Some(mark) = mark {
-        let place = LEFT + mark * scale;
+        let place = left + mark * scale;
         let _ = writeln!(
             svg,
             "<line x1=\"{place:.1}\" x2=\"{place:.1}\" y1=\"0\" y2=\"{height}\" stroke=\"currentColor\" \

@@ -14,6 +14,9 @@ use crate::{
 
 /// The state of a run that stopped because tool calls need an approval.
 ///
+/// [`LoopError::ApprovalRequired`](crate::LoopError::ApprovalRequired) contains it. `pending` of a conversation of
+/// `neuron_loop` returns it too, also after the conversation was stored.
+///
 /// Any process can continue the run from this state. Store the state as JSON and show [`calls`](Self::calls) to a
 /// person. Then pass the state and the [`ApprovalDecisions`] to an agent with the same configuration.
 ///

@@ -71,6 +71,8 @@ impl From<RunSnapshot> for Start {
 /// An agent that a durable engine runs.
 ///
 /// `neuron_loop::Agent` and closures of the form `|start, durability| Box::pin(async move { … })` implement this trait.
+/// Return such a closure from a function whose return type is `impl for<'d> Fn(Start, Durability<'d>) ->
+/// WasmBoxedFuture<'d, Result<AgentResult, LoopError>>`. Otherwise the compiler cannot infer its lifetimes.
 ///
 /// # Contract
 ///

@@ -4,6 +4,8 @@ use crate::{LoopError, RegistryError, ToolError};
 
 /// The error of registering, starting or running a sub-agent.
 ///
+/// The path for programs with sub-agents is `neuron_subagent::SubAgentError`.
+///
 /// # Causes and fixes
 ///
 #[doc = include_str!("../../errors/sub_agent_error.md")]
