@@ -115,9 +115,9 @@ mod differences;
 mod events;
 #[cfg(feature = "server")]
 mod json;
-mod queue;
 #[cfg(feature = "server")]
-mod shape;
+mod judge;
+mod queue;
 
 #[cfg(feature = "anthropic")]
 pub use anthropic::AnthropicServer;
