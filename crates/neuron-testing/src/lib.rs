@@ -107,16 +107,16 @@ pub mod faults;
 #[cfg(feature = "server")]
 pub mod vendor;
 
-#[cfg(any(feature = "bedrock", feature = "gemini", feature = "ollama", feature = "openai"))]
+#[cfg(any(feature = "bedrock", feature = "gemini", feature = "openai"))]
 mod base64;
+#[cfg(feature = "server")]
+mod checker;
 mod chunks;
 #[cfg(any(feature = "cassettes", feature = "faults"))]
 mod differences;
 mod events;
 #[cfg(feature = "server")]
 mod json;
-#[cfg(feature = "server")]
-mod judge;
 mod queue;
 
 #[cfg(feature = "anthropic")]

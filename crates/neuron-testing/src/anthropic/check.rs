@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use super::ApiError;
-use crate::judge::{
-    Checked, Conversation, Habit, Judge, Kind, Null, Refusal, Table, join, parts_of, text,
+use crate::checker::{
+    Checked, Checker, Conversation, Kind, Null, Refusal, Table, Variation, join, parts_of, text,
     values_at,
 };
 
@@ -43,18 +43,18 @@ static TABLE: LazyLock<Table> =
 /// assert_eq!(error.message, "max_token: Extra inputs are not permitted");
 /// ```
 pub fn check_request(body: &Value, betas: &[&str]) -> Result<(), ApiError> {
-    let judge = Judge::new(&TABLE);
+    let checker = Checker::new(&TABLE);
     // The shape is stricter than Anthropic, which accepts `max_tokens: 0` to warm its cache.
-    judge.check("", body, &"request".into())?;
-    judge.check_rows("refused", body, &json!({"betas": betas}))?;
-    check_messages(judge, body)?;
+    checker.check("", body, &"request".into())?;
+    checker.check_rows("refused", body, &json!({"betas": betas}))?;
+    check_messages(checker, body)?;
     let mut points = values_at(body, "tools.*.cache_control|system.*.cache_control");
     for (_, block) in values_at(body, "messages.*.content.*") {
         points.extend(values_at(block, "content.*.cache_control|cache_control"));
     }
     // `cache_control` at the top level is a breakpoint at the last block, so it comes last.
     points.extend(values_at(body, "cache_control"));
-    Ok(judge.check_cache(&points)?)
+    Ok(checker.check_cache(&points)?)
 }
 
 /// Checks that all fields of a body exist in the API version `version`, which is the value of the `anthropic-version`
@@ -76,11 +76,12 @@ pub fn check_version(body: &Value, version: &str) -> Result<(), ApiError> {
     fault.map_or(Ok(()), |text| Err(ApiError::invalid_request(text)))
 }
 
-fn check_messages(judge: Judge<'_>, body: &Value) -> Checked {
-    let mut habits = vec![Habit::Merges, Habit::MayEnd, Habit::Trims, Habit::ResultsFirst];
+fn check_messages(checker: Checker<'_>, body: &Value) -> Checked {
+    let mut variations =
+        vec![Variation::Merges, Variation::MayEnd, Variation::Trims, Variation::ResultsFirst];
     let thinks = body.pointer("/thinking/type").is_some_and(|kind| kind == "enabled");
-    habits.extend(thinks.then_some(Habit::Thinks));
-    let mut conversation = Conversation::new(judge, habits);
+    variations.extend(thinks.then_some(Variation::Thinks));
+    let mut conversation = Conversation::new(checker, variations);
     if body["system"].as_array().is_some_and(|blocks| !blocks.is_empty()) {
         conversation.add("system", "system", parts_of(&body["system"], "system", read_block))?;
     }
@@ -95,7 +96,7 @@ fn check_messages(judge: Judge<'_>, body: &Value) -> Checked {
         let parts = parts_of(content, &join(path, "content"), read_block);
         if parts.last().is_some_and(|part| part.kind == Kind::Reasoning) {
             // Source: https://github.com/tailcallhq/forgecode/issues/2107.
-            return judge.refuse("last reasoning", path, &[]);
+            return checker.refuse("last reasoning", path, &[]);
         }
         conversation.add(role, path, parts)?;
     }
@@ -110,7 +111,7 @@ fn read_block(block: &Value) -> (&str, Kind, String) {
         "tool_result" => (Kind::Result, "tool_use_id"),
         "server_tool_use" => (Kind::ServerCall, "id"),
         _ if name.ends_with("_tool_result") => (Kind::ServerResult, "tool_use_id"),
-        _ => (Kind::Said, ""),
+        _ => (Kind::Content, ""),
     };
     (name, kind, text(block, id).to_owned())
 }

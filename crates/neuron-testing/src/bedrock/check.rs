@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::ApiError;
 use super::route::{Family, Route};
 use super::signature::is_foreign;
-use crate::judge::{
-    Checked, Conversation, Habit, Judge, Kind, Null, Part, Refusal, Table, join, parts_of, text,
-    values_at,
+use crate::checker::{
+    Checked, Checker, Conversation, Kind, Null, Part, Refusal, Table, Variation, join, parts_of,
+    text, values_at,
 };
 
 static TABLE: LazyLock<Table> =
@@ -46,36 +46,36 @@ static TABLE: LazyLock<Table> =
 /// );
 /// ```
 pub fn check_request(body: &Value, route: &Route) -> Result<(), ApiError> {
-    let judge = Judge::new(&TABLE);
+    let checker = Checker::new(&TABLE);
     let family = route.family();
-    judge.check("", body, &"request".into())?;
+    checker.check("", body, &"request".into())?;
     let more = &body["additionalModelRequestFields"];
     if family == Family::Claude && !more.is_null() {
-        judge.check("additionalModelRequestFields", more, &"claude".into())?;
+        checker.check("additionalModelRequestFields", more, &"claude".into())?;
     }
     let (of, method) = (format!("{family:?}"), format!("{:?}", route.method));
     let facts = json!({"family": of, "method": method, "model": route.model});
-    judge.check_rows("refused", body, &facts)?;
-    check_cache_points(judge, body, family)?;
-    Ok(check_messages(judge, body, route)?)
+    checker.check_rows("refused", body, &facts)?;
+    check_cache_points(checker, body, family)?;
+    Ok(check_messages(checker, body, route)?)
 }
 
-fn check_messages(judge: Judge<'_>, body: &Value, route: &Route) -> Checked {
+fn check_messages(checker: Checker<'_>, body: &Value, route: &Route) -> Checked {
     let family = route.family();
     let is_claude = family == Family::Claude;
     let thinking = body.pointer("/additionalModelRequestFields/thinking/type");
-    let habits = [
-        (Habit::Merges, true),
-        (Habit::SystemBetween, true),
-        (Habit::MayBegin, family.may_begin()),
-        (Habit::MayEnd, !route.is_claude_since((4, 6))),
-        (Habit::Trims, is_claude),
-        (Habit::ResultsWithoutFiles, is_claude),
-        (Habit::ResultsOnly, family.has_result_turns()),
-        (Habit::Thinks, is_claude && thinking.is_some_and(|kind| kind == "enabled")),
+    let variations = [
+        (Variation::Merges, true),
+        (Variation::SystemBetween, true),
+        (Variation::MayBegin, family.may_begin()),
+        (Variation::MayEnd, !route.is_claude_since((4, 6))),
+        (Variation::Trims, is_claude),
+        (Variation::ResultsWithoutFiles, is_claude),
+        (Variation::ResultsOnly, family.has_result_turns()),
+        (Variation::Thinks, is_claude && thinking.is_some_and(|kind| kind == "enabled")),
     ];
-    let habits = habits.into_iter().filter_map(|(habit, has)| has.then_some(habit));
-    let mut conversation = Conversation::new(judge, habits.collect());
+    let variations = variations.into_iter().filter_map(|(variation, has)| has.then_some(variation));
+    let mut conversation = Conversation::new(checker, variations.collect());
     let system = parts_of(&body["system"], "system", read_block);
     if !system.is_empty() {
         conversation.add("system", "system", system)?;
@@ -85,19 +85,19 @@ fn check_messages(judge: Judge<'_>, body: &Value, route: &Route) -> Checked {
         let parts = parts_of(&message["content"], &path, read_block);
         let has = |name: &str| parts.iter().any(|part| part.name == name);
         if has("document") && !has("text") {
-            return judge.refuse("document without text", &path, &[]);
+            return checker.refuse("document without text", &path, &[]);
         }
         // New models of Claude take reasoning alone for a response to continue, even if the user follows.
         let is_reasoning = |part: &Part<'_>| part.kind == Kind::Reasoning;
         if route.is_claude_since((5, 0)) && !parts.is_empty() && parts.iter().all(is_reasoning) {
-            return judge.refuse("end", &path, &[]);
+            return checker.refuse("end", &path, &[]);
         }
         conversation.add(text(message, "role"), &path, parts)?;
     }
     let reasoning = "messages.*.content.*.reasoningContent.reasoningText";
     for (path, it) in values_at(body, reasoning) {
         if is_foreign(text(it, "signature"), text(it, "text"), route) {
-            return judge.refuse("changed reasoning", &path, &[]);
+            return checker.refuse("changed reasoning", &path, &[]);
         }
     }
     conversation.check()
@@ -109,12 +109,12 @@ fn read_block(block: &Value) -> (&str, Kind, String) {
     let (name, value) = set.map_or(("", &Value::Null), |(name, value)| (name.as_str(), value));
     let kind = match name {
         // The vendor runs a call with a type itself, and has its result in the same message.
-        _ if !value["type"].is_null() && name != "cachePoint" => Kind::Said,
+        _ if !value["type"].is_null() && name != "cachePoint" => Kind::Content,
         "toolUse" => Kind::Call,
         "toolResult" => Kind::Result,
         "reasoningContent" => Kind::Reasoning,
         "cachePoint" => Kind::Mark,
-        _ => Kind::Said,
+        _ => Kind::Content,
     };
     (name, kind, text(value, "toolUseId").to_owned())
 }
@@ -123,16 +123,16 @@ fn read_block(block: &Value) -> (&str, Kind, String) {
 ///
 /// Sources: <https://github.com/zeroclaw-labs/zeroclaw/issues/8720>,
 /// <https://github.com/danny-avila/LibreChat/issues/13838>.
-fn check_cache_points(judge: Judge<'_>, body: &Value, family: Family) -> Checked {
+fn check_cache_points(checker: Checker<'_>, body: &Value, family: Family) -> Checked {
     let places = ["toolConfig.tools.*", "system.*", "messages.*.content.*"];
     let blocks = values_at(body, &places.join("|"));
     // A point is never the first block of its list, so the block before it is in the same list.
     for (before, (path, block)) in blocks.iter().zip(blocks.iter().skip(1)) {
         if family == Family::Nova && block["cachePoint"].is_object() && before.1["text"].is_null() {
-            return judge.refuse("cache point of Nova", &join(path, "cachePoint"), &[]);
+            return checker.refuse("cache point of Nova", &join(path, "cachePoint"), &[]);
         }
     }
-    judge
+    checker
         .check_cache(&values_at(body, &places.map(|place| format!("{place}.cachePoint")).join("|")))
 }
 

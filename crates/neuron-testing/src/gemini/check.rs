@@ -12,8 +12,8 @@ use self::names::in_camel_case;
 use super::ApiError;
 use super::route::{Method, Platform, Route};
 use super::signature::is_valid;
-use crate::judge::{
-    Checked, Conversation, Habit, Judge, Kind, Null, Refusal, Table, Turn, in_brackets, join,
+use crate::checker::{
+    Checked, Checker, Conversation, Kind, Null, Refusal, Table, Turn, Variation, in_brackets, join,
     parts_of, text, values_at,
 };
 
@@ -50,11 +50,11 @@ static TABLE: LazyLock<Table> =
 /// );
 /// ```
 pub fn check_request(body: &Value, route: &Route) -> Result<(), ApiError> {
-    let judge = Judge::new(&TABLE);
+    let checker = Checker::new(&TABLE);
     let body = &in_camel_case(body);
-    judge.check("", body, &"request".into())?;
-    judge.check_rows("refused", body, &facts(route, route.generation()))?;
-    Ok(check_contents(judge, body, route)?)
+    checker.check("", body, &"request".into())?;
+    checker.check_rows("refused", body, &facts(route, route.generation()))?;
+    Ok(check_contents(checker, body, route)?)
 }
 
 /// Checks the body of a `batchEmbedContents`, `embedContent` or `predict` request as Gemini does. `route` is the path of
@@ -67,7 +67,7 @@ pub fn check_request(body: &Value, route: &Route) -> Result<(), ApiError> {
 ///
 /// Returns a 400 for the first broken rule.
 pub fn check_embeddings_request(body: &Value, route: &Route) -> Result<(), ApiError> {
-    let judge = Judge::new(&TABLE);
+    let checker = Checker::new(&TABLE);
     let (body, shape) = match (route.method, route.platform) {
         // The instances are free JSON, so their fields have no second name.
         (Method::Predict, _) => (body.clone(), "prediction"),
@@ -75,8 +75,8 @@ pub fn check_embeddings_request(body: &Value, route: &Route) -> Result<(), ApiEr
         (_, Platform::GoogleAi) => (in_camel_case(body), "embeddings"),
         (_, Platform::Vertex) => (in_camel_case(body), "vertex_embeddings"),
     };
-    judge.check("", &body, &shape.into())?;
-    Ok(judge.check_rows("refused_embeddings", &body, &facts(route, route.generation()))?)
+    checker.check("", &body, &shape.into())?;
+    Ok(checker.check_rows("refused_embeddings", &body, &facts(route, route.generation()))?)
 }
 
 /// Returns what decides beside the body.
@@ -86,9 +86,9 @@ fn facts(Route { platform, method, model, .. }: &Route, generation: u32) -> Valu
     json!({"platform": platform, "method": method, "model": model, "resource": resource, "generation": generation})
 }
 
-fn check_contents(judge: Judge<'_>, body: &Value, route: &Route) -> Checked {
-    let habits = vec![Habit::Ordered, Habit::RepeatsIdsInTurn, Habit::ResultsOnly];
-    let mut conversation = Conversation::new(judge, habits);
+fn check_contents(checker: Checker<'_>, body: &Value, route: &Route) -> Checked {
+    let variations = vec![Variation::Ordered, Variation::RepeatsIdsInTurn, Variation::ResultsOnly];
+    let mut conversation = Conversation::new(checker, variations);
     let names = TABLE.entry("shapes", "part")["exactly one"].as_str().unwrap_or_default();
     for (path, content) in values_at(body, "contents.*") {
         let parts = parts_of(&content["parts"], &join(&path, "parts"), |part| {
@@ -96,7 +96,7 @@ fn check_contents(judge: Judge<'_>, body: &Value, route: &Route) -> Checked {
             let kind = match name {
                 "functionCall" => Kind::Call,
                 "functionResponse" => Kind::Result,
-                _ => Kind::Said,
+                _ => Kind::Content,
             };
             // Models before the third generation have no call ids.
             let id = if route.has_signatures() { text(&part[name], "id") } else { "" };
@@ -104,11 +104,11 @@ fn check_contents(judge: Judge<'_>, body: &Value, route: &Route) -> Checked {
         });
         let follows_model = conversation.turns.last().is_some_and(Turn::is_model);
         if follows_model && parts.iter().any(|part| part.kind == Kind::Call) {
-            return judge.refuse("call turn", &path, &[]);
+            return checker.refuse("call turn", &path, &[]);
         }
         conversation.add(text(content, "role"), &path, parts)?;
     }
-    check_signatures(judge, body, conversation.current(), route)?;
+    check_signatures(checker, body, conversation.current(), route)?;
     conversation.check()
 }
 
@@ -117,7 +117,7 @@ fn check_contents(judge: Judge<'_>, body: &Value, route: &Route) -> Checked {
 ///
 /// Source: <https://ai.google.dev/gemini-api/docs/thought-signatures>.
 fn check_signatures(
-    judge: Judge<'_>,
+    checker: Checker<'_>,
     body: &Value,
     current: &[Turn<'_>],
     route: &Route,
@@ -130,14 +130,14 @@ fn check_signatures(
         for (path, part) in turn.parts.iter().flat_map(|part| values_at(body, &part.path)) {
             let signature = text(part, "thoughtSignature");
             if !signature.is_empty() && !is_valid(signature, part, route) {
-                return judge.refuse("signature", &path, &[]);
+                return checker.refuse("signature", &path, &[]);
             }
             let call = &part["functionCall"];
             if is_first && !call.is_null() && signature.is_empty() && route.needs_signatures() {
                 let index = turn.path.rsplit('.').next().and_then(|index| index.parse().ok());
                 let position = (index.unwrap_or(0_usize) + 1).to_string();
                 let values = [("name", text(call, "name")), ("position", &*position)];
-                return judge.refuse("no signature", &path, &values);
+                return checker.refuse("no signature", &path, &values);
             }
             is_first &= call.is_null();
         }

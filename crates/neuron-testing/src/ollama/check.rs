@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::ApiError;
-use crate::judge::{Judge, Null, Refusal, Table};
+use crate::checker::{Checker, Null, Refusal, Table};
 
 static TABLE: LazyLock<Table> =
     LazyLock::new(|| Table::parse(include_str!("rules.json"), Null::Fits, without_indexes));
@@ -51,10 +51,10 @@ pub fn check_embed_request(body: &Value) -> Result<(), ApiError> {
 }
 
 fn check(body: &Value, shape: &str, words: &'static str) -> Result<(), ApiError> {
-    let judge = Judge::new(&TABLE).lenient(true).with_words(words);
-    judge.check("", body, &shape.into())?;
-    judge.check_rows("refused", body, &Value::Null)?;
-    Ok(judge.with_words("words_options").check("", &body["options"], &"options".into())?)
+    let checker = Checker::new(&TABLE).lenient(true).with_words(words);
+    checker.check("", body, &shape.into())?;
+    checker.check_rows("refused", body, &Value::Null)?;
+    Ok(checker.with_words("words_options").check("", &body["options"], &"options".into())?)
 }
 
 /// Writes a path without indexes, as Go's errors have it.

@@ -10,9 +10,9 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::ApiError;
-use crate::judge::{
-    Checked, Conversation, Habit, Judge, Kind, Null, Part, Refusal, Table, in_brackets, join, text,
-    values_at,
+use crate::checker::{
+    Checked, Checker, Conversation, Kind, Null, Part, Refusal, Table, Variation, in_brackets, join,
+    text, values_at,
 };
 
 pub(super) use demands::check_demands;
@@ -67,37 +67,37 @@ pub fn check_embeddings_request(body: &Value) -> Result<(), ApiError> {
 /// Checks the body of a request to Chat Completions. If `is_lenient` is `true`, unknown parameters are accepted, and
 /// parameters may be unsuitable for the model.
 pub(super) fn check_chat(body: &Value, is_lenient: bool) -> Result<(), ApiError> {
-    let judge = Judge::new(&TABLE).lenient(is_lenient);
-    judge.check("", body, &"chat".into())?;
-    judge.check_rows("refused_chat", body, &Value::Null)?;
+    let checker = Checker::new(&TABLE).lenient(is_lenient);
+    checker.check("", body, &"chat".into())?;
+    checker.check_rows("refused_chat", body, &Value::Null)?;
     if !is_lenient {
-        judge.check_rows("refused_chat_by_model", body, &Value::Null)?;
+        checker.check_rows("refused_chat_by_model", body, &Value::Null)?;
     }
     check_schemas(body, "tools.*.function[strict=true].parameters", "invalid_function_parameters")?;
     let format = "response_format.json_schema[strict=true].schema";
     check_schemas(body, format, "invalid_json_schema")?;
-    Ok(check_messages(judge, body)?)
+    Ok(check_messages(checker, body)?)
 }
 
 /// Checks the body of a request to the Responses API. If `is_lenient` is `true`, unknown parameters are accepted, and
 /// parameters may be unsuitable for the model.
 pub(super) fn check_responses(body: &Value, is_lenient: bool) -> Result<(), ApiError> {
-    let judge = Judge::new(&TABLE).lenient(is_lenient).with_words("words_responses");
-    judge.check("", body, &"responses".into())?;
-    judge.check_rows("refused_responses", body, &Value::Null)?;
+    let checker = Checker::new(&TABLE).lenient(is_lenient).with_words("words_responses");
+    checker.check("", body, &"responses".into())?;
+    checker.check_rows("refused_responses", body, &Value::Null)?;
     if !is_lenient {
-        judge.check_rows("refused_responses_by_model", body, &Value::Null)?;
+        checker.check_rows("refused_responses_by_model", body, &Value::Null)?;
     }
     check_schemas(body, "tools.*[strict=true].parameters", "invalid_function_parameters")?;
     check_schemas(body, "text.format[strict=true].schema", "invalid_json_schema")?;
-    Ok(check_items(judge, body)?)
+    Ok(check_items(checker, body)?)
 }
 
 /// Checks the body of a request for embeddings. With `is_lenient`, unknown parameters are accepted.
 pub(super) fn check_embeddings(body: &Value, is_lenient: bool) -> Result<(), ApiError> {
-    let judge = Judge::new(&TABLE).lenient(is_lenient);
-    judge.check("", body, &"embeddings".into())?;
-    Ok(judge.check_rows("refused_embeddings", body, &Value::Null)?)
+    let checker = Checker::new(&TABLE).lenient(is_lenient);
+    checker.check("", body, &"embeddings".into())?;
+    Ok(checker.check_rows("refused_embeddings", body, &Value::Null)?)
 }
 
 /// Checks the strict schemas at a place. Every object must require all of its properties and forbid other properties.
@@ -134,9 +134,9 @@ fn strict_problem(schema: &Value, context: &str) -> Option<String> {
     children.find_map(|(path, child)| strict_problem(child, &join(context, path)))
 }
 
-fn check_messages(judge: Judge<'_>, body: &Value) -> Checked {
-    let habits = vec![Habit::MayBegin, Habit::MayEnd, Habit::RepeatsIds];
-    let mut conversation = Conversation::new(judge, habits);
+fn check_messages(checker: Checker<'_>, body: &Value) -> Checked {
+    let variations = vec![Variation::MayBegin, Variation::MayEnd, Variation::RepeatsIds];
+    let mut conversation = Conversation::new(checker, variations);
     let messages = values_at(body, "messages.*");
     // All results of a turn count as one message.
     let is_result = |message: &Value| text(message, "role") == "tool";
@@ -157,7 +157,7 @@ fn check_messages(judge: Judge<'_>, body: &Value) -> Checked {
             }
             let said = ["content", "refusal", "audio", "function_call"];
             let said = said.into_iter().filter(|key| !message[*key].is_null());
-            parts.extend(said.map(|key| part(key, Kind::Said, "")));
+            parts.extend(said.map(|key| part(key, Kind::Content, "")));
             let calls = values_at(message, "tool_calls.*").into_iter();
             parts.extend(calls.map(|(_, call)| part("call", Kind::Call, text(call, "id"))));
         }
@@ -167,20 +167,25 @@ fn check_messages(judge: Judge<'_>, body: &Value) -> Checked {
 }
 
 /// Checks that each call has its output, and that each reasoning is followed by what it produced.
-fn check_items(judge: Judge<'_>, body: &Value) -> Checked {
-    let mut habits = vec![Habit::MayBegin, Habit::MayEnd, Habit::MayWait, Habit::RepeatsIdsInTurn];
+fn check_items(checker: Checker<'_>, body: &Value) -> Checked {
+    let mut variations = vec![
+        Variation::MayBegin,
+        Variation::MayEnd,
+        Variation::MayWait,
+        Variation::RepeatsIdsInTurn,
+    ];
     let earlier = ["previous_response_id", "conversation", "prompt"];
     let has_earlier = earlier.iter().any(|key| !body[*key].is_null());
-    habits.extend(has_earlier.then_some(Habit::HasEarlierCalls));
-    let mut conversation = Conversation::new(judge, habits);
+    variations.extend(has_earlier.then_some(Variation::HasEarlierCalls));
+    let mut conversation = Conversation::new(checker, variations);
     for (path, item) in values_at(body, "input.*") {
         let (role, kind) = match text(item, "type") {
             "function_call" => ("assistant", Kind::Call),
             "function_call_output" => ("tool", Kind::Result),
             "reasoning" => ("assistant", Kind::Reasoning),
-            name if name.ends_with("_output") => ("tool", Kind::Said),
-            _ if item["role"].is_string() => (text(item, "role"), Kind::Said),
-            _ => ("assistant", Kind::Said),
+            name if name.ends_with("_output") => ("tool", Kind::Content),
+            _ if item["role"].is_string() => (text(item, "role"), Kind::Content),
+            _ => ("assistant", Kind::Content),
         };
         let id = text(item, "call_id").to_owned();
         conversation.add(
@@ -193,7 +198,7 @@ fn check_items(judge: Judge<'_>, body: &Value) -> Checked {
     while let Some(turn) = turns.next() {
         let is_reasoning = turn.parts.iter().any(|part| part.kind == Kind::Reasoning);
         if is_reasoning && !turns.peek().is_some_and(|next| next.is_model()) {
-            return judge.refuse("no follower", &turn.path, &[]);
+            return checker.refuse("no follower", &turn.path, &[]);
         }
     }
     conversation.check()

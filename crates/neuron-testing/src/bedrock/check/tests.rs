@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::base64;
 use crate::bedrock::reasoning_signature;
-use crate::judge::tests::{check_coverage, check_refused, check_shapes, with};
+use crate::checker::tests::{check_coverage, check_refused, check_shapes, with};
 
 const CLAUDE: &str = "us.anthropic.claude-sonnet-4-5-20250929-v1%3A0";
 const SONNET_5: &str = "global.anthropic.claude-sonnet-5";

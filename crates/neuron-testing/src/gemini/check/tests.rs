@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::checker::tests::{check_coverage, check_refused, check_shapes, with};
 use crate::gemini::thought_signature;
-use crate::judge::tests::{check_coverage, check_refused, check_shapes, with};
 
 const FLASH: &str = "/v1beta/models/gemini-3.8-flash:generateContent";
 const OLD: &str = "/v1beta/models/gemini-2.5-flash:generateContent";

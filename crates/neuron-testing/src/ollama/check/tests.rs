@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::judge::tests::{check_coverage, check_refused, check_shapes, with};
+use crate::checker::tests::{check_coverage, check_refused, check_shapes, with};
 
 fn body(fields: Value) -> Value {
     with(json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]}), fields)

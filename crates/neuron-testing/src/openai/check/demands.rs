@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::ApiError;
-use crate::judge::values_at;
+use crate::checker::values_at;
 use crate::openai::Dialect;
 
 /// Checks the body of a request against the additional rules of a server that imitates OpenAI's API. `dialect` selects

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Checked, Judge, text};
+use super::{Checked, Checker, text};
 
 /// Maximum number of cache points in a request.
 const MOST: usize = 4;
 
-impl Judge<'_> {
+impl Checker<'_> {
     /// Checks the number of cache points, and that those with a lifetime of 1 hour come first. `points` are in the order
     /// of the prompt: tools, system prompt, messages.
     pub(crate) fn check_cache(self, points: &[(String, &Value)]) -> Checked {

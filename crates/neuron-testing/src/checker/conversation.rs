@@ -1,29 +1,29 @@
-//! The rules for the messages of a conversation, which differ little between vendors: which parts a role may have, who
-//! begins and who ends, and that each call has its result.
+//! The rules for the messages of a conversation, which differ little between vendors: the parts of each role, the first
+//! and the last message, and the results of calls.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::shape::words;
-use super::{Checked, Judge, join};
+use super::{Checked, Checker, join};
 
 /// A conversation in the form that all vendors' requests have in common.
 #[derive(Debug)]
 pub(crate) struct Conversation<'a, 't> {
-    judge: Judge<'t>,
-    habits: Vec<Habit>,
+    checker: Checker<'t>,
+    variations: Vec<Variation>,
     pub(crate) turns: Vec<Turn<'a>>,
 }
 
 /// A difference between vendors in the rules for a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Habit {
+pub(crate) enum Variation {
     /// Consecutive messages of one role count as one.
     Merges,
-    /// The model may say the first words.
+    /// The first message may be the model's.
     MayBegin,
-    /// The model may say the last words, which the vendor continues.
+    /// The last message may be the model's, and the vendor continues it.
     MayEnd,
     /// A text must have other characters than white space, and the model's last text must not end with white space.
     Trims,
@@ -71,8 +71,8 @@ pub(crate) struct Part<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A text, a file, or anything else that is said.
-    Said,
+    /// A text, a file, or any other part without a kind of its own.
+    Content,
     Reasoning,
     Call,
     Result,
@@ -92,7 +92,7 @@ pub(crate) fn parts_of<'a>(
 ) -> Vec<Part<'a>> {
     if let Some(said) = content.as_str() {
         let (path, id) = (path.to_owned(), String::new());
-        return vec![Part { path, name: "text", kind: Kind::Said, id, text: Some(said) }];
+        return vec![Part { path, name: "text", kind: Kind::Content, id, text: Some(said) }];
     }
     let items = content.as_array().into_iter().flatten().enumerate();
     let part = |(index, item): (usize, &'a Value)| {
@@ -114,32 +114,32 @@ impl<'a> Turn<'a> {
 }
 
 impl<'a, 't> Conversation<'a, 't> {
-    pub(crate) fn new(judge: Judge<'t>, habits: Vec<Habit>) -> Self {
-        Self { judge, habits, turns: Vec::new() }
+    pub(crate) fn new(checker: Checker<'t>, variations: Vec<Variation>) -> Self {
+        Self { checker, variations, turns: Vec::new() }
     }
 
-    fn has(&self, habit: Habit) -> bool {
-        self.habits.contains(&habit)
+    fn has(&self, variation: Variation) -> bool {
+        self.variations.contains(&variation)
     }
 
-    /// Adds a message. Checks that it has parts, that its role may have them, and that its texts say something.
+    /// Adds a message. Checks that it has parts, that its role may have them, and that no text is blank if the vendor rejects this.
     pub(crate) fn add(&mut self, role: &'a str, path: &str, parts: Vec<Part<'a>>) -> Checked {
         if parts.is_empty() {
-            return self.judge.refuse("empty", path, &[]);
+            return self.checker.refuse("empty", path, &[]);
         }
-        let places = self.judge.table.json.get("places").unwrap_or(&Value::Null);
+        let places = self.checker.table.json.get("places").unwrap_or(&Value::Null);
         for part in &parts {
             let is_allowed = words(places, role).any(|name| name == part.name);
             if places.get(role).is_some() && !is_allowed {
                 let values = [("name", part.name), ("role", role)];
-                return self.judge.refuse("place", &part.path, &values);
+                return self.checker.refuse("place", &part.path, &values);
             }
             let is_blank = part.text.is_some_and(|text| text.trim().is_empty());
-            if self.has(Habit::Trims) && is_blank {
-                return self.judge.refuse("blank", &part.path, &[]);
+            if self.has(Variation::Trims) && is_blank {
+                return self.checker.refuse("blank", &part.path, &[]);
             }
         }
-        let merges = self.has(Habit::Merges);
+        let merges = self.has(Variation::Merges);
         match self.turns.last_mut() {
             Some(turn) if merges && turn.role == role => {
                 path.clone_into(&mut turn.path);
@@ -153,26 +153,26 @@ impl<'a, 't> Conversation<'a, 't> {
     /// Checks the order of the messages, and that each call has its result.
     pub(crate) fn check(&self) -> Checked {
         let mut said = self.turns.iter().filter(|turn| turn.role != "system");
-        if !self.has(Habit::MayBegin) && said.next().is_some_and(Turn::is_model) {
-            return self.judge.refuse("begin", "", &[]);
+        if !self.has(Variation::MayBegin) && said.next().is_some_and(Turn::is_model) {
+            return self.checker.refuse("begin", "", &[]);
         }
         self.check_calls()?;
         self.check_server_calls()?;
         self.check_reasoning()?;
         let Some(end) = self.turns.last().filter(|turn| turn.is_model()) else { return Ok(()) };
-        if !self.has(Habit::MayEnd) {
-            return self.judge.refuse("end", &end.path, &[]);
+        if !self.has(Variation::MayEnd) {
+            return self.checker.refuse("end", &end.path, &[]);
         }
         let text = end.parts.last().and_then(|part| part.text).unwrap_or_default();
-        match self.has(Habit::Trims) && text.ends_with(char::is_whitespace) {
-            true => self.judge.refuse("end in space", &end.path, &[]),
+        match self.has(Variation::Trims) && text.ends_with(char::is_whitespace) {
+            true => self.checker.refuse("end in space", &end.path, &[]),
             false => Ok(()),
         }
     }
 
     fn check_calls(&self) -> Checked {
         let refuse =
-            |fault, part: &Part<'_>| self.judge.refuse(fault, &part.path, &[("id", &part.id)]);
+            |fault, part: &Part<'_>| self.checker.refuse(fault, &part.path, &[("id", &part.id)]);
         let mut known = HashSet::new();
         // The calls without a result, and the path of the last turn with calls.
         let (mut open, mut caller) = (Vec::<&Part<'a>>::new(), "");
@@ -180,26 +180,26 @@ impl<'a, 't> Conversation<'a, 't> {
             let mut answered = HashSet::new();
             for result in turn.of(Kind::Result) {
                 match open.iter().position(|call| call.id == result.id) {
-                    Some(index) if index == 0 || !self.has(Habit::Ordered) => {
+                    Some(index) if index == 0 || !self.has(Variation::Ordered) => {
                         _ = open.remove(index)
                     }
                     _ if answered.contains(&result.id) => return refuse("second result", result),
-                    _ if self.has(Habit::HasEarlierCalls) => {}
-                    _ if self.has(Habit::MayWait) && known.contains(&result.id) => {}
+                    _ if self.has(Variation::HasEarlierCalls) => {}
+                    _ if self.has(Variation::MayWait) && known.contains(&result.id) => {}
                     _ => return refuse("unknown result", result),
                 }
                 answered.insert(&result.id);
             }
             self.check_beside(turn)?;
-            let is_between = turn.role == "system" && self.has(Habit::SystemBetween);
-            if !(open.is_empty() || self.has(Habit::MayWait) || is_between) {
+            let is_between = turn.role == "system" && self.has(Variation::SystemBetween);
+            if !(open.is_empty() || self.has(Variation::MayWait) || is_between) {
                 return self.unanswered(caller, turn, &open);
             }
-            if self.has(Habit::RepeatsIds) {
+            if self.has(Variation::RepeatsIds) {
                 known.clear();
             }
             for call in turn.of(Kind::Call) {
-                if !known.insert(&call.id) && !self.has(Habit::RepeatsIdsInTurn) {
+                if !known.insert(&call.id) && !self.has(Variation::RepeatsIdsInTurn) {
                     return refuse("second call", call);
                 }
                 open.push(call);
@@ -215,7 +215,11 @@ impl<'a, 't> Conversation<'a, 't> {
     /// Refuses calls without results. `caller` is the path of their turn, and `turn` the one that lacks the results.
     fn unanswered(&self, caller: &str, turn: &Turn<'_>, calls: &[&Part<'_>]) -> Checked {
         let ids: Vec<&str> = calls.iter().map(|call| &*call.id).collect();
-        self.judge.refuse("no result", &turn.path, &[("ids", &ids.join(", ")), ("caller", caller)])
+        self.checker.refuse(
+            "no result",
+            &turn.path,
+            &[("ids", &ids.join(", ")), ("caller", caller)],
+        )
     }
 
     /// Checks that only allowed parts are beside the results of a turn.
@@ -224,13 +228,13 @@ impl<'a, 't> Conversation<'a, 't> {
         let Some(last) = turn.parts.iter().rposition(is_result) else { return Ok(()) };
         let mut others = turn.parts.iter().enumerate().filter(|(_, part)| !is_result(part));
         let wrong = others.find(|(index, part)| {
-            self.has(Habit::ResultsOnly)
-                || self.has(Habit::ResultsFirst) && *index < last
-                || self.has(Habit::ResultsWithoutFiles)
+            self.has(Variation::ResultsOnly)
+                || self.has(Variation::ResultsFirst) && *index < last
+                || self.has(Variation::ResultsWithoutFiles)
                     && ["document", "video"].contains(&part.name)
         });
         wrong.map_or(Ok(()), |(_, part)| {
-            self.judge.refuse("beside", &part.path, &[("name", part.name)])
+            self.checker.refuse("beside", &part.path, &[("name", part.name)])
         })
     }
 
@@ -241,13 +245,14 @@ impl<'a, 't> Conversation<'a, 't> {
         for turn in over {
             let is_open = |call: &&Part<'_>| turn.of(Kind::ServerResult).all(|it| it.id != call.id);
             if let Some(call) = turn.of(Kind::ServerCall).find(is_open) {
-                return self.judge.refuse("no server result", &call.path, &[("id", &call.id)]);
+                return self.checker.refuse("no server result", &call.path, &[("id", &call.id)]);
             }
         }
         Ok(())
     }
 
-    /// Returns the turns of the current turn of the agent: all after the last that has more than results.
+    /// Returns the messages of the current turn of the agent, which are all after the last message with other parts than
+    /// results.
     pub(crate) fn current(&self) -> &[Turn<'a>] {
         let is_said = |part: &Part<'_>| !matches!(part.kind, Kind::Result | Kind::Mark);
         let is_prompt = |turn: &Turn<'_>| !turn.is_model() && turn.parts.iter().any(is_said);
@@ -258,11 +263,11 @@ impl<'a, 't> Conversation<'a, 't> {
     fn check_reasoning(&self) -> Checked {
         let current = self.current();
         let is_open =
-            self.has(Habit::Thinks) && current.last().is_some_and(|turn| !turn.is_model());
+            self.has(Variation::Thinks) && current.last().is_some_and(|turn| !turn.is_model());
         let first = current.iter().find(|turn| turn.is_model() && is_open);
         match first.and_then(|turn| turn.parts.first()) {
             Some(part) if part.kind != Kind::Reasoning => {
-                self.judge.refuse("no reasoning", &part.path, &[("name", part.name)])
+                self.checker.refuse("no reasoning", &part.path, &[("name", part.name)])
             }
             _ => Ok(()),
         }

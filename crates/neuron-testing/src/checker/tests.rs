@@ -7,24 +7,24 @@ use super::*;
 /// Checks each shape of a table. An object with its required fields and one more field passes. It fails with any wrong
 /// value of the field, without a required field, and with an unknown field.
 pub(crate) fn check_shapes(table: &Table, is_lenient: bool) {
-    let judge = Judge::new(table).lenient(is_lenient);
+    let checker = Checker::new(table).lenient(is_lenient);
     let all = table.json["shapes"].to_string();
     for (name, shape) in table.json["shapes"].as_object().unwrap() {
         if all.contains(&format!("tagged {name}\"")) || all.contains(&format!("tagged {name} ")) {
             for (tag, kind) in shape.as_object().unwrap() {
-                assert!(kind.is_string() || check_shape(judge, kind, None), "{name}.{tag}");
+                assert!(kind.is_string() || check_shape(checker, kind, None), "{name}.{tag}");
             }
         } else {
             let is_union = all.contains(&format!("union {name}\""));
-            check_shape(judge, shape, is_union.then_some(name));
+            check_shape(checker, shape, is_union.then_some(name));
         }
     }
 }
 
-fn check_shape(judge: Judge<'_>, shape: &Value, union: Option<&str>) -> bool {
+fn check_shape(checker: Checker<'_>, shape: &Value, union: Option<&str>) -> bool {
     let whole = union.map_or(shape.clone(), |name| format!("union {name}").into());
-    let passes = |value: &Value| judge.check("", value, &whole).is_ok();
-    let base = if union.is_some() { json!({}) } else { right(judge, shape) };
+    let passes = |value: &Value| checker.check("", value, &whole).is_ok();
+    let base = if union.is_some() { json!({}) } else { right(checker, shape) };
     let group = |key: &str| shape::words(shape, "exactly one").any(|word| word == key);
     for (key, kind) in fields(shape) {
         let name = key.trim_end_matches('!');
@@ -37,9 +37,9 @@ fn check_shape(judge: Judge<'_>, shape: &Value, union: Option<&str>) -> bool {
             object[name] = value;
             object
         };
-        let good = with(right(judge, kind));
-        assert!(passes(&good), "{key}: {kind}: {good}: {:?}", judge.check("", &good, &whole));
-        for wrong in wrong(judge, kind) {
+        let good = with(right(checker, kind));
+        assert!(passes(&good), "{key}: {kind}: {good}: {:?}", checker.check("", &good, &whole));
+        for wrong in wrong(checker, kind) {
             assert!(!passes(&with(wrong.clone())), "{key}: {kind}: {wrong}");
         }
         if key.ends_with('!') {
@@ -49,7 +49,7 @@ fn check_shape(judge: Judge<'_>, shape: &Value, union: Option<&str>) -> bool {
         }
         let mut unknown = good;
         unknown["surprise"] = json!(1);
-        let is_open = judge.is_lenient || shape::words(shape, "unchecked").any(|it| it == "*");
+        let is_open = checker.is_lenient || shape::words(shape, "unchecked").any(|it| it == "*");
         assert_eq!(passes(&unknown), is_open, "{unknown}");
     }
     true
@@ -74,14 +74,14 @@ fn parsed(kind: &str) -> (Vec<&str>, (f64, f64), Value) {
 }
 
 /// Returns a value of this kind with as few fields as possible.
-fn right(judge: Judge<'_>, kind: &Value) -> Value {
-    let shapes = &judge.table.json["shapes"];
+fn right(checker: Checker<'_>, kind: &Value) -> Value {
+    let shapes = &checker.table.json["shapes"];
     let Some(text) = kind.as_str() else {
         let one = shape::words(kind, "exactly one").next();
         let needed = fields(kind).into_iter();
         let needed = needed.filter(|(key, _)| key.ends_with('!') || Some(key.as_str()) == one);
         let needed =
-            needed.map(|(key, kind)| (key.trim_end_matches('!').to_owned(), right(judge, kind)));
+            needed.map(|(key, kind)| (key.trim_end_matches('!').to_owned(), right(checker, kind)));
         return Value::Object(needed.collect());
     };
     let (words, (least, most), items) = parsed(text);
@@ -94,25 +94,25 @@ fn right(judge: Judge<'_>, kind: &Value) -> Value {
             whole if words[0] == "integer" => json!(whole as i64),
             part => json!(part),
         },
-        ["list", ..] => json!([right(judge, &items)]),
-        ["map", ..] => json!({"a": right(judge, &items)}),
+        ["list", ..] => json!([right(checker, &items)]),
+        ["map", ..] => json!({"a": right(checker, &items)}),
         ["union", name] => {
             let (key, kind) = fields(&shapes[*name])[0];
-            json!({ key: right(judge, kind) })
+            json!({ key: right(checker, kind) })
         }
         ["tagged", name, rest @ ..] => {
             let (tag, kind) = fields(&shapes[*name])[0];
-            let mut object = right(judge, kind);
+            let mut object = right(checker, kind);
             object[*rest.last().unwrap_or(&"type")] = json!(tag);
             object
         }
-        [name] if shapes[*name].is_object() => right(judge, &shapes[*name]),
+        [name] if shapes[*name].is_object() => right(checker, &shapes[*name]),
         _ => panic!("unknown kind: {text}"),
     }
 }
 
 /// Returns values that break a kind in different ways.
-fn wrong(judge: Judge<'_>, kind: &Value) -> Vec<Value> {
+fn wrong(checker: Checker<'_>, kind: &Value) -> Vec<Value> {
     let Some(text) = kind.as_str() else {
         return vec![json!("a"), json!([])];
     };
@@ -139,12 +139,12 @@ fn wrong(judge: Judge<'_>, kind: &Value) -> Vec<Value> {
         }
         ["list", ..] => {
             let mut wrong: Vec<Value> =
-                lengths().map(|length| vec![right(judge, &items); length].into()).collect();
-            wrong.extend(wrong_items(judge, &items));
+                lengths().map(|length| vec![right(checker, &items); length].into()).collect();
+            wrong.extend(wrong_items(checker, &items));
             wrong.push(json!({"a": 1}));
             wrong
         }
-        ["map", ..] => vec![json!("a"), json!({"a": wrong(judge, &items)[0]})],
+        ["map", ..] => vec![json!("a"), json!({"a": wrong(checker, &items)[0]})],
         ["union", ..] => vec![json!({}), json!("a")],
         ["tagged", _, rest @ ..] => {
             vec![json!({ *rest.last().unwrap_or(&"type"): "surprise" }), json!(1.5)]
@@ -153,8 +153,8 @@ fn wrong(judge: Judge<'_>, kind: &Value) -> Vec<Value> {
     }
 }
 
-fn wrong_items(judge: Judge<'_>, kind: &Value) -> Vec<Value> {
-    wrong(judge, kind).into_iter().map(|item| json!([item])).collect()
+fn wrong_items(checker: Checker<'_>, kind: &Value) -> Vec<Value> {
+    wrong(checker, kind).into_iter().map(|item| json!([item])).collect()
 }
 
 /// Returns a body with other fields. A null removes a field.
@@ -218,14 +218,14 @@ fn errors_have_the_words_of_the_table() {
         "words": {"missing": ["gone_{key}", "{path} in {parent} of {pointer} ({plain})"]},
         "own": {"unknown": "{key}?"},
     }));
-    let judge = Judge::new(&table);
-    let refusal = judge.refuse::<()>("missing", "a.0.b", &[]).unwrap_err();
+    let checker = Checker::new(&table);
+    let refusal = checker.refuse::<()>("missing", "a.0.b", &[]).unwrap_err();
     assert_eq!(refusal.code, "gone_b");
     assert_eq!(refusal.path, "a[0].b");
     assert_eq!(refusal.text, "a[0].b in a[0] of /a/0 (a.0.b)");
-    let text = |judge: Judge<'_>| judge.refuse::<()>("unknown", "c", &[]).unwrap_err().text;
-    assert_eq!(text(judge), "c: unknown");
-    assert_eq!(text(judge.with_words("own")), "c?");
+    let text = |checker: Checker<'_>| checker.refuse::<()>("unknown", "c", &[]).unwrap_err().text;
+    assert_eq!(text(checker), "c: unknown");
+    assert_eq!(text(checker.with_words("own")), "c?");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn nulls_are_treated_as_the_vendor_does() {
     let shapes = json!({"shapes": {"a": {"b!": "text", "c!": "text or null"}}}).to_string();
     let passes = |nulls, value: Value| {
         let table = Table::parse(&shapes, nulls, str::to_owned);
-        Judge::new(&table).check("", &value, &"a".into()).is_ok()
+        Checker::new(&table).check("", &value, &"a".into()).is_ok()
     };
     let (first, second) = (json!({"b": null, "c": "x"}), json!({"b": "x", "c": null}));
     for nulls in [Null::Value, Null::Missing] {
@@ -241,8 +241,8 @@ fn nulls_are_treated_as_the_vendor_does() {
     }
     let shapes = json!({"shapes": {"a": {"b": "text"}}}).to_string();
     let table = Table::parse(&shapes, Null::Fits, str::to_owned);
-    assert_eq!(Judge::new(&table).check("", &json!({"b": null}), &"a".into()), Ok(()));
-    assert_eq!(Judge::new(&table).check("", &Value::Null, &"a".into()), Ok(()));
+    assert_eq!(Checker::new(&table).check("", &json!({"b": null}), &"a".into()), Ok(()));
+    assert_eq!(Checker::new(&table).check("", &Value::Null, &"a".into()), Ok(()));
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn tags_have_defaults_and_open_ends() {
         "note": {"a": "tagged inner by kind"},
         "inner": {"k": {"unchecked": "type"}},
     }}));
-    let check = |kind: &str, value: Value| Judge::new(&table).check("", &value, &kind.into());
+    let check = |kind: &str, value: Value| Checker::new(&table).check("", &value, &kind.into());
     for right in [
         json!({"name": "a"}),
         json!({"type": "own", "name": "a"}),
@@ -286,7 +286,7 @@ fn rows_select_bodies() {
     let facts = json!({"model": "m1"});
     let meets = |conditions: &str| {
         let table = table(&json!({"refused": {conditions: "{path}={found}"}}));
-        Judge::new(&table).check_rows("refused", &body, &facts).err().map(|refusal| refusal.text)
+        Checker::new(&table).check_rows("refused", &body, &facts).err().map(|refusal| refusal.text)
     };
     for (conditions, found) in [
         ("n", "n=5"),

@@ -28,9 +28,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{Checked, Judge, Null, join};
+use super::{Checked, Checker, Null, join};
 
-impl Judge<'_> {
+impl Checker<'_> {
     /// Checks that the value at `path` has a kind.
     ///
     /// # Errors

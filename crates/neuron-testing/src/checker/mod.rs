@@ -24,13 +24,13 @@ pub(crate) mod tests;
 
 use serde_json::Value;
 
-pub(crate) use conversation::{Conversation, Habit, Kind, Part, Turn, parts_of};
+pub(crate) use conversation::{Conversation, Kind, Part, Turn, Variation, parts_of};
 pub(crate) use rows::values_at;
 
 /// The rules of a vendor.
 #[derive(Debug)]
 pub(crate) struct Table {
-    pub(crate) json: Value,
+    json: Value,
     nulls: Null,
     /// Writes a path such as `messages.0.content` as the vendor does.
     place: fn(&str) -> String,
@@ -73,7 +73,7 @@ impl Table {
 
 /// Checks requests with the rules of a table.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Judge<'t> {
+pub(crate) struct Checker<'t> {
     pub(crate) table: &'t Table,
     /// The section whose words replace those of `words`.
     own_words: &'static str,
@@ -81,7 +81,7 @@ pub(crate) struct Judge<'t> {
     is_lenient: bool,
 }
 
-impl<'t> Judge<'t> {
+impl<'t> Checker<'t> {
     pub(crate) fn new(table: &'t Table) -> Self {
         Self { table, own_words: "words", is_lenient: false }
     }

@@ -21,9 +21,9 @@
 
 use serde_json::Value;
 
-use super::{Checked, Judge, join};
+use super::{Checked, Checker, join};
 
-impl Judge<'_> {
+impl Checker<'_> {
     /// Checks a body and the facts about its request against the conditions of a section.
     ///
     /// # Errors
