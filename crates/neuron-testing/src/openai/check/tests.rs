@@ -260,6 +260,12 @@ fn wrong_requests_are_refused() {
                 json!({"tools": chat_tools(json!({})), "tool_choice": {"type": "function", "function": {"name": "g"}}}),
             ),
         ),
+        (
+            "Tool choice 'custom' 'g'",
+            chat(json!({
+                "tools": [{"type": "custom", "custom": {"name": "c"}}], "tool_choice": {"type": "custom", "custom": {"name": "g"}},
+            })),
+        ),
         ("must contain the word 'json'", chat(json!({"response_format": {"type": "json_object"}}))),
         ("you must provide a model", chat(json!({"model": null}))),
         ("you must provide a model", chat(json!({"model": ""}))),
