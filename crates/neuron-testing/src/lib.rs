@@ -107,8 +107,10 @@ pub mod faults;
 #[cfg(feature = "server")]
 pub mod vendor;
 
-#[cfg(any(feature = "bedrock", feature = "gemini", feature = "ollama", feature = "openai"))]
+#[cfg(any(feature = "bedrock", feature = "gemini", feature = "openai"))]
 mod base64;
+#[cfg(feature = "server")]
+mod checker;
 mod chunks;
 #[cfg(any(feature = "cassettes", feature = "faults"))]
 mod differences;
@@ -116,8 +118,6 @@ mod events;
 #[cfg(feature = "server")]
 mod json;
 mod queue;
-#[cfg(feature = "server")]
-mod shape;
 
 #[cfg(feature = "anthropic")]
 pub use anthropic::AnthropicServer;

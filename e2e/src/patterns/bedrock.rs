@@ -1,6 +1,6 @@
 //! The patterns of Bedrock's Converse API.
 
-use super::Rule::{AtMost, KeyLength, Least, Length, Name, ObjectSchema, OneOf};
+use super::Rule::{AtMost, KeyLength, Least, Length, Name, ObjectSchema, OneOf, StartsWith};
 use super::{Row, row};
 
 pub(super) const ROWS: &[Row] = &[
@@ -43,6 +43,16 @@ pub(super) const ROWS: &[Row] = &[
         ],
         OneOf(&["png", "jpeg", "gif", "webp"]),
     ),
+    // The error "Unable to deserialize the base64 encoded value."
+    row(
+        &[
+            "messages.*.content.*.*.source.bytes",
+            "messages.*.content.*.toolResult.content.*.*.source.bytes",
+        ],
+        Name("a-zA-Z0-9+/=", 1..=usize::MAX),
+    ),
+    // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_S3Location.html
+    row(&["messages.*.content.*.*.source.s3Location.uri"], StartsWith(&["s3://"])),
     // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_DocumentBlock.html
     row(
         &[
@@ -95,6 +105,7 @@ pub(super) const EXAMPLE: &str = r#"{
         {"role": "user", "content": [
             {"text": "a"},
             {"image": {"format": "png", "source": {"bytes": "aGk="}}},
+            {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://a/b.png"}}}},
             {"document": {"format": "pdf", "name": "a", "source": {"bytes": "aGk="}}},
             {"cachePoint": {"type": "default"}}
         ]},

@@ -1,6 +1,6 @@
 //! The patterns of the Gemini API.
 
-use super::Rule::{Length, Name, NameFrom, ObjectSchema, OneOf};
+use super::Rule::{Length, Name, NameFrom, ObjectSchema, OneOf, Without};
 use super::{Row, row};
 
 /// <https://ai.google.dev/gemini-api/docs/image-understanding>, and types of other files that our providers send.
@@ -51,7 +51,17 @@ pub(super) const ROWS: &[Row] = &[
         OneOf(RESPONSE_FILES),
     ),
     // Base64 of protocol buffers (https://protobuf.dev/programming-guides/json/).
-    row(&["contents.*.parts.*.thoughtSignature"], Name("a-zA-Z0-9+/=_-", 1..=usize::MAX)),
+    row(
+        &[
+            "contents.*.parts.*.thoughtSignature",
+            "contents.*.parts.*.inlineData.data",
+            "contents.*.parts.*.functionResponse.parts.*.inlineData.data",
+        ],
+        Name("a-zA-Z0-9+/=_-", 1..=usize::MAX),
+    ),
+    // Gemini takes a `$ref` for a reference to one of the files of the response.
+    // https://ai.google.dev/gemini-api/docs/function-calling
+    row(&["contents.*.parts.*.functionResponse.response"], Without(&["$ref"])),
 ];
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ enum Rule {
     NotBlank,
     /// A JSON Schema of an object, without these keys at its root.
     ObjectSchema(&'static [&'static str]),
+    /// An object without these fields.
+    Without(&'static [&'static str]),
     /// The number of values at all places together.
     AtMost(usize),
 }
@@ -165,6 +167,9 @@ impl Rule {
                 value.get("type").is_some_and(|kind| kind == "object")
                     && refused.iter().all(|key| value.get(key).is_none())
             }
+            Self::Without(refused) => value
+                .as_object()
+                .is_some_and(|fields| refused.iter().all(|key| !fields.contains_key(*key))),
             Self::AtMost(_) => true,
         };
         (!is_right).then(|| {
@@ -186,6 +191,7 @@ impl Rule {
             Self::ObjectSchema(refused) => {
                 format!("the schema of an object without {} at its root", refused.join(", "))
             }
+            Self::Without(refused) => format!("an object without {}", refused.join(", ")),
             Self::AtMost(most) => format!("one of at most {most}"),
         }
     }
@@ -293,6 +299,9 @@ mod tests {
                     let mut wrong = vec![json!({}), json!({"type": "string"}), json!(true)];
                     wrong.extend(refused.iter().map(|key| json!({"type": "object", (*key): []})));
                     wrong
+                }
+                Self::Without(refused) => {
+                    refused.iter().map(|key| json!({ (*key): "a" })).collect()
                 }
                 Self::AtMost(_) => return vec![Value::Null],
             };

@@ -35,6 +35,8 @@ pub(super) const CHAT: &[Row] = &[
     // The error "[] is too short - 'messages.1.tool_calls'".
     row(&["messages.*.tool_calls"], Length(1..=usize::MAX)),
     row(&["messages.*.content.[image_url].image_url.url"], StartsWith(IMAGES)),
+    // The error "Expected a base64-encoded data URL with an application/pdf MIME type".
+    row(&["messages.*.content.[file].file.file_data"], StartsWith(&["data:"])),
     row(&["messages.*.role"], OneOf(&["developer", "system", "user", "assistant", "tool"])),
     // https://platform.openai.com/docs/api-reference/chat/create
     row(&["stop"], Length(1..=4)),
@@ -74,6 +76,7 @@ pub(super) const RESPONSES: &[Row] = &[
         ],
         StartsWith(IMAGES),
     ),
+    row(&["input.*.content.[input_file].file_data"], StartsWith(&["data:"])),
     row(&["input.*.role"], OneOf(&["developer", "system", "user", "assistant"])),
     // https://platform.openai.com/docs/api-reference/responses/create
     row(&["max_output_tokens"], Least(16)),
@@ -97,7 +100,8 @@ pub(super) const CHAT_EXAMPLE: &str = r#"{
     "user": "a",
     "messages": [
         {"role": "user", "content": [
-            {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+            {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="}}
         ]},
         {"role": "assistant", "tool_calls": [
             {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}},
@@ -118,7 +122,8 @@ pub(super) const RESPONSES_EXAMPLE: &str = r#"{
     "user": "a",
     "input": [
         {"role": "user", "content": [
-            {"type": "input_image", "image_url": "https://a.example/b.png", "detail": "auto"}
+            {"type": "input_image", "image_url": "https://a.example/b.png", "detail": "auto"},
+            {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="}
         ]},
         {"type": "reasoning", "id": "rs_1", "summary": []},
         {"type": "message", "id": "msg_1", "role": "assistant", "content": []},

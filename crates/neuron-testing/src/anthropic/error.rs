@@ -41,11 +41,6 @@ impl ApiError {
             "request_id": request_id,
         })
     }
-
-    /// Returns the value of the `retry-after` header, in seconds. Returns `None` if the error has no delay.
-    pub(super) fn retry_after_header(&self) -> Option<String> {
-        self.retry_after.map(|delay| delay.as_secs_f64().to_string())
-    }
 }
 
 /// Creates an error response that causes an Anthropic provider to return this [`ProviderError`]. Errors without a
@@ -97,15 +92,5 @@ mod tests {
         check(E::InsufficientResources("pay".into()), "402 billing_error: pay");
         check(E::StreamError("cut".into()), "500 api_error: stream error: cut");
         check(E::Other("odd".into()), "500 api_error: odd");
-    }
-
-    #[test]
-    fn retry_after_header_is_in_seconds() {
-        let header = |millis| {
-            let retry_after = Some(Duration::from_millis(millis));
-            ApiError::from(&ProviderError::RateLimit { retry_after }).retry_after_header()
-        };
-        assert_eq!(header(2_000).as_deref(), Some("2"));
-        assert_eq!(header(250).as_deref(), Some("0.25"));
     }
 }

@@ -98,8 +98,7 @@ impl Vendor for AnthropicApi {
     }
 
     fn error_reply(&self, error: &ApiError, request_id: &str) -> ErrorReply {
-        ErrorReply::new(error.status, error.body(request_id))
-            .retry_after(error.retry_after_header())
+        ErrorReply::new(error.status, error.body(request_id)).retry_after(error.retry_after)
     }
 
     fn error_frames(

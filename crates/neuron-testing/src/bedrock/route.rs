@@ -54,21 +54,6 @@ impl Route {
         known.map_or(Family::Other, |(_, family)| *family)
     }
 
-    /// Returns `true` if tool results may have images.
-    ///
-    /// Source: <https://github.com/anomalyco/opencode/issues/49443>.
-    pub(super) fn has_result_images(&self) -> bool {
-        match self.family() {
-            Family::Claude | Family::Nova | Family::Other => true,
-            family => family == Family::Llama && self.model.contains("meta.llama4"),
-        }
-    }
-
-    /// Returns `true` if the path names a prompt in place of a model.
-    pub(super) fn is_prompt(&self) -> bool {
-        self.model.contains(":prompt/")
-    }
-
     /// Returns `true` if the model is a Claude model of this generation or a later one. A Claude model without a
     /// generation in its name counts as new.
     pub(super) fn is_claude_since(&self, generation: (u32, u32)) -> bool {
@@ -133,31 +118,6 @@ impl Family {
     /// Returns `true` if a turn with tool results must not have other blocks.
     pub(super) fn has_result_turns(self) -> bool {
         matches!(self, Self::Llama | Self::Mistral | Self::Palmyra)
-    }
-
-    /// Returns `true` if `toolChoice` may have the field `choice`.
-    pub(super) fn has_choice(self, choice: &str) -> bool {
-        let has_all = matches!(
-            self,
-            Self::Claude
-                | Self::Nova
-                | Self::Gpt
-                | Self::Glm
-                | Self::Kimi
-                | Self::Grok
-                | Self::Other
-        );
-        has_all || choice == "auto" || self == Self::Mistral && choice == "any"
-    }
-
-    /// Returns `true` if requests may have cache points.
-    pub(super) fn has_cache(self) -> bool {
-        matches!(self, Self::Claude | Self::Nova | Self::Other)
-    }
-
-    /// Returns `true` if the conversation may have the reasoning of earlier responses.
-    pub(super) fn reads_reasoning(self) -> bool {
-        matches!(self, Self::Claude | Self::DeepSeek | Self::Gpt | Self::Other)
     }
 }
 

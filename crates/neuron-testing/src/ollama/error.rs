@@ -35,11 +35,6 @@ impl ApiError {
     pub fn body(&self) -> Value {
         json!({"error": self.message})
     }
-
-    /// Returns the value of the `retry-after` header, in seconds. Returns `None` if the error has no delay.
-    pub(super) fn retry_after_header(&self) -> Option<String> {
-        self.retry_after.map(|delay| delay.as_secs_f64().to_string())
-    }
 }
 
 /// Creates an error response that causes an Ollama provider to return this [`ProviderError`]. Errors without a matching

@@ -145,7 +145,7 @@ impl Vendor for OllamaApi {
     }
 
     fn error_reply(&self, error: &ApiError, _request_id: &str) -> ErrorReply {
-        ErrorReply::new(error.status, error.body()).retry_after(error.retry_after_header())
+        ErrorReply::new(error.status, error.body()).retry_after(error.retry_after)
     }
 
     fn error_frames(

@@ -62,11 +62,6 @@ impl ApiError {
         json!({"error": self.object()})
     }
 
-    /// Returns the value of the `retry-after` header, in seconds. Returns `None` if the error has no delay.
-    pub(super) fn retry_after_header(&self) -> Option<String> {
-        self.retry_after.map(|delay| delay.as_secs_f64().to_string())
-    }
-
     /// Returns the JSON object that [`body`](Self::body) nests under `error`.
     pub(super) fn object(&self) -> Value {
         json!({

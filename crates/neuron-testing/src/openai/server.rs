@@ -202,8 +202,7 @@ impl Vendor for OpenAiApi {
     }
 
     fn error_reply(&self, error: &ApiError, _request_id: &str) -> ErrorReply {
-        ErrorReply::new(error.status, self.error_body(error))
-            .retry_after(error.retry_after_header())
+        ErrorReply::new(error.status, self.error_body(error)).retry_after(error.retry_after)
     }
 
     fn error_frames(

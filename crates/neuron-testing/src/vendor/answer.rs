@@ -1,6 +1,8 @@
 //! The values that a [`Vendor`](super::Vendor) and its server exchange. They describe a checked request, a response or
 //! an error.
 
+use std::time::Duration;
+
 use neuron_types::CompletionResponse;
 use serde_json::Value;
 
@@ -67,10 +69,10 @@ impl ErrorReply {
         Self { status, headers: Vec::new(), body }
     }
 
-    /// Adds a `retry-after` header with the value `delay`. `None` adds no header.
-    pub(crate) fn retry_after(self, delay: Option<String>) -> Self {
+    /// Adds a `retry-after` header with the delay in seconds. `None` adds no header.
+    pub(crate) fn retry_after(self, delay: Option<Duration>) -> Self {
         match delay {
-            Some(delay) => self.header("retry-after", delay),
+            Some(delay) => self.header("retry-after", delay.as_secs_f64().to_string()),
             None => self,
         }
     }
@@ -79,5 +81,21 @@ impl ErrorReply {
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_header_is_in_seconds() {
+        let header = |millis: Option<u64>| {
+            let delay = millis.map(Duration::from_millis);
+            ErrorReply::new(429, Value::Null).retry_after(delay).headers
+        };
+        assert_eq!(header(Some(2_000)), [("retry-after".to_owned(), "2".to_owned())]);
+        assert_eq!(header(Some(250)), [("retry-after".to_owned(), "0.25".to_owned())]);
+        assert_eq!(header(None), []);
     }
 }

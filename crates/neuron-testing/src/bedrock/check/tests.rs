@@ -1,449 +1,479 @@
-//! Checks request bodies against Bedrock's rules, each with the expected error text.
+//! Checks right bodies, and bodies that break one rule each.
 
-mod conversations;
-mod media;
-
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::shape::tests::check_shapes;
+use crate::base64;
+use crate::bedrock::reasoning_signature;
+use crate::checker::tests::{check_coverage, check_refused, check_shapes, with};
 
 const CLAUDE: &str = "us.anthropic.claude-sonnet-4-5-20250929-v1%3A0";
+const SONNET_5: &str = "global.anthropic.claude-sonnet-5";
 const NOVA: &str = "amazon.nova-pro-v1%3A0";
 const LLAMA: &str = "meta.llama4-scout-17b-instruct-v1%3A0";
 const MISTRAL: &str = "mistral.mistral-large-2407-v1%3A0";
+const PALMYRA: &str = "writer.palmyra-x5-v1%3A0";
+const GPT: &str = "global.openai.gpt-5.6-sol";
+const PROMPT: &str = "arn:aws:bedrock:eu-west-1:123456789012:prompt%2FABC";
+const OTHER: &str = "the-model";
 
 fn route(model: &str) -> Route {
     Route::parse(&format!("/model/{model}/converse")).unwrap()
 }
 
-fn with(fields: Value) -> Value {
-    let mut body = json!({"messages": [{"role": "user", "content": [{"text": "hi"}]}]});
-    for (key, value) in fields.as_object().unwrap() {
-        body[key] = value.clone();
-    }
-    body
+fn body(fields: Value) -> Value {
+    with(json!({"messages": [{"role": "user", "content": [{"text": "hi"}]}]}), fields)
 }
 
-#[track_caller]
-fn accepts_at(model: &str, fields: Value) {
-    assert_eq!(check_request(&with(fields), &route(model)), Ok(()), "{model}");
+fn said(messages: Value) -> Value {
+    body(json!({"messages": messages, "toolConfig": {"tools": [tool(json!({}))]}}))
 }
 
-#[track_caller]
-fn accepts(fields: Value) {
-    for model in [CLAUDE, "the-model"] {
-        accepts_at(model, fields.clone());
-    }
+fn asked(blocks: Value) -> Value {
+    said(json!([user(blocks)]))
 }
 
-#[track_caller]
-fn fails_at(model: &str, fields: Value, status: u16, exception: &str, expected: &str) {
-    let error = check_request(&with(fields), &route(model)).unwrap_err();
-    assert_eq!((error.status, error.exception.as_str()), (status, exception));
-    assert_eq!(error.message, expected);
+fn user(content: Value) -> Value {
+    json!({"role": "user", "content": content})
 }
 
-#[track_caller]
-fn refuses_at(model: &str, fields: Value, expected: &str) {
-    fails_at(model, fields, 400, "ValidationException", expected);
+fn model(content: Value) -> Value {
+    json!({"role": "assistant", "content": content})
 }
 
-#[track_caller]
-fn refuses(fields: Value, expected: &str) {
-    refuses_at(CLAUDE, fields, expected);
+fn text(text: &str) -> Value {
+    json!({"text": text})
 }
 
-#[track_caller]
-fn claude_refuses(fields: Value, expected: &str) {
-    refuses(fields, &format!("The model returned the following errors: {expected}"));
+fn call(id: &str) -> Value {
+    json!({"toolUse": {"toolUseId": id, "name": "now", "input": {}}})
 }
 
-/// Checks a constraint of the service model. `place` is the place as Bedrock prints it, with the value if it has one.
-#[track_caller]
-fn breaks(fields: Value, place: &str, constraint: &str) {
-    let expected = format!(
-        "1 validation error detected: Value {place} failed to satisfy constraint: {constraint}"
-    );
-    refuses(fields, &expected);
+fn result(fields: Value) -> Value {
+    json!({"toolResult": with(json!({"toolUseId": "a", "content": [{"text": "1"}]}), fields)})
 }
 
-#[track_caller]
-fn mistypes(fields: Value, expected: &str) {
-    fails_at(CLAUDE, fields, 400, "SerializationException", expected);
+fn called(calls: Value, results: Value) -> Value {
+    said(json!([user(json!([text("hi")])), model(calls), user(results)]))
 }
 
-fn tools(spec: Value) -> Value {
-    json!({"toolConfig": {"tools": [{"toolSpec": spec}]}})
+fn tool(fields: Value) -> Value {
+    let spec = json!({"name": "now", "inputSchema": {"json": {"type": "object"}}});
+    json!({"toolSpec": with(spec, fields)})
+}
+
+fn tools(tools: Value) -> Value {
+    body(json!({"toolConfig": {"tools": tools}}))
 }
 
 fn chosen(choice: Value) -> Value {
-    let spec = json!({"name": "now", "inputSchema": {"json": {"type": "object"}}});
-    json!({"toolConfig": {"tools": [{"toolSpec": spec}], "toolChoice": choice}})
+    body(json!({"toolConfig": {"tools": [tool(json!({}))], "toolChoice": choice}}))
+}
+
+fn point(ttl: &str) -> Value {
+    json!({"cachePoint": {"type": "default", "ttl": ttl}})
+}
+
+fn more(fields: Value) -> Value {
+    body(json!({"additionalModelRequestFields": fields}))
+}
+
+fn thinking(budget: u32, fields: Value) -> Value {
+    with(more(json!({"thinking": {"type": "enabled", "budget_tokens": budget}})), fields)
+}
+
+fn thought(text: &str, signature: &str) -> Value {
+    let reasoning = json!({"reasoningText": {"text": text, "signature": signature}});
+    said(json!([
+        user(json!([{"text": "hi"}])),
+        model(json!([{"reasoningContent": reasoning}, {"text": "Hello."}])),
+        user(json!([{"text": "so"}])),
+    ]))
+}
+
+fn image(format: &str) -> Value {
+    json!({"image": {"format": format, "source": {"bytes": base64::encode(b"\x89PNG\r\n\x1a\n")}}})
+}
+
+fn document(fields: Value) -> Value {
+    json!({"document": with(json!({"format": "pdf", "name": "a", "source": {"bytes": "JVBERi0xLjQK"}}), fields)})
 }
 
 #[test]
-fn every_shape_has_known_kinds() {
-    check_shapes(Wording, &["places"]);
+fn each_field_has_its_kind() {
+    check_shapes(&TABLE, false);
 }
 
 #[test]
-fn valid_requests_are_accepted() {
-    accepts(json!({}));
-    accepts(json!({"system": [{"text": "Be brief."}, {"cachePoint": {"type": "default"}}]}));
-    accepts(json!({"inferenceConfig": {
-        "maxTokens": 1, "temperature": 0.5, "topP": 1, "stopSequences": ["END"],
-    }}));
-    accepts(json!({
-        "additionalModelRequestFields": {"thinking": {"type": "adaptive"}, "top_k": 4},
-        "additionalModelResponseFieldPaths": ["/stop_sequence"],
-        "performanceConfig": {"latency": "optimized"},
-        "serviceTier": {"type": "flex"},
-        "requestMetadata": {"team": "a"},
-        "guardrailConfig": {"guardrailIdentifier": "g", "guardrailVersion": "1", "trace": "enabled"},
-        "toolConfig": null,
-    }));
-    let schema = json!({"jsonSchema": {"schema": "{\"type\":\"object\"}", "name": "city"}});
-    let format = json!({"type": "json_schema", "structure": schema});
-    accepts(json!({"outputConfig": {"textFormat": format, "effort": "low"}}));
-    accepts_at(LLAMA, json!({"additionalModelRequestFields": {"anything": [1]}}));
-    accepts_at("arn:aws:bedrock:eu-west-1:123456789012:prompt%2FABC", json!({"messages": []}));
+fn right_requests_are_accepted() {
+    let hidden = json!({"reasoningContent": {"redactedContent": "AAAA"}});
+    let result_b = result(json!({"toolUseId": "b"}));
+    let result_a = result(json!({}));
+    let mut split = called(json!([call("a"), call("b")]), json!([result_a]));
+    split["messages"].as_array_mut().unwrap().extend([
+        json!({"role": "system", "content": [text("be brief")]}),
+        user(json!([result_b])),
+    ]);
+    let own = with(call("a")["toolUse"].clone(), json!({"type": "server_tool_use"}));
+    let served =
+        json!([{"toolUse": own}, result(json!({"type": "nova_grounding_result"})), text("So.")]);
+    let thought_and_called = called(json!([hidden, call("a")]), json!([result_a]));
+    let with_image =
+        called(json!([call("a")]), json!([result(json!({"content": [image("png")]}))]));
+    let begun = said(json!([model(json!([text("hm")])), user(json!([text("hi")]))]));
+    let ended = said(json!([user(json!([text("hi")])), model(json!([text("hm")]))]));
+    let signature = |text: &str| reasoning_signature(text, &route(CLAUDE));
+    let forms = json!({"textFormat": {"type": "json_schema", "structure": {"jsonSchema": {"schema": "{}"}}}});
+    for (model, right) in [
+        (
+            CLAUDE,
+            body(
+                json!({"system": [text("Be brief."), point("1h")], "outputConfig": forms, "toolConfig": null}),
+            ),
+        ),
+        (CLAUDE, more(json!({"thinking": {"type": "adaptive"}, "top_k": 4}))),
+        (LLAMA, more(json!({"anything": [1]}))),
+        (PROMPT, body(json!({"messages": [], "promptVariables": {"name": {"text": "Ada"}}}))),
+        (CLAUDE, split),
+        (
+            CLAUDE,
+            said(json!([user(json!([text("hi")])), model(served), user(json!([text("so")]))])),
+        ),
+        (CLAUDE, called(json!([call("a")]), json!([result_a, text("Briefly.")]))),
+        (NOVA, called(json!([call("a")]), json!([result_a, text("Read."), document(json!({}))]))),
+        (LLAMA, with_image.clone()),
+        (OTHER, with_image),
+        (CLAUDE, begun),
+        (CLAUDE, ended),
+        (
+            CLAUDE,
+            with(
+                thinking(1024, json!({})),
+                json!({"messages": thought_and_called["messages"], "toolConfig": thought_and_called["toolConfig"]}),
+            ),
+        ),
+        (CLAUDE, thinking(1024, json!({"inferenceConfig": {"maxTokens": 1025, "temperature": 1}}))),
+        (CLAUDE, thought("hm", &signature("hm"))),
+        (OTHER, thought("hm", "c2lnbmF0dXJl")),
+        ("deepseek.r1-v1%3A0", thought("hm", "")),
+        (CLAUDE, asked(json!([image("png"), document(json!({"name": "a (1) [b]-c"})), text("?")]))),
+        (
+            CLAUDE,
+            asked(json!([document(json!({"format": null, "source": {"text": "a"}})), text("?")])),
+        ),
+        (CLAUDE, chosen(json!({"any": {}}))),
+        (GPT, chosen(json!({"tool": {"name": "now"}}))),
+        (LLAMA, chosen(json!({"auto": {}}))),
+        (MISTRAL, chosen(json!({"any": {}}))),
+        (CLAUDE, tools(json!([{"systemTool": {"name": "nova_grounding"}}, point("5m")]))),
+        (CLAUDE, asked(json!([text("a"), point("1h"), text("b"), point("5m")]))),
+        (NOVA, asked(json!([text("a"), point("5m")]))),
+        (
+            "global.amazon.nova-2-lite-v1%3A0",
+            with(
+                more(json!({"reasoningConfig": {"maxReasoningEffort": "high"}})),
+                json!({"inferenceConfig": {"stopSequences": [" "]}}),
+            ),
+        ),
+        ("openai.gpt-oss-120b-1%3A0", more(json!({"reasoning_effort": "low"}))),
+    ] {
+        assert_eq!(check_request(&right, &route(model)), Ok(()), "{model}: {right}");
+    }
+    let mode = body(json!({"guardrailConfig": {"streamProcessingMode": "sync"}}));
+    let streamed = Route::parse("/model/m/converse-stream").unwrap();
+    assert_eq!(check_request(&mode, &streamed), Ok(()));
 }
 
 #[test]
-fn unknown_fields_are_rejected() {
-    let unknown = |place: &str, key: &str| {
-        format!(
-            "Malformed input request: {place}: extraneous key [{key}] is not permitted, please \
-             reformat your input and try again."
+fn wrong_requests_are_refused() {
+    let null = "Member must not be null";
+    let unsupported = "Remove toolConfig.toolChoice.";
+    let missing = "Expected toolResult blocks at messages.";
+    let result_a = result(json!({}));
+    let hi = user(json!([text("hi")]));
+    let effort = |config: Value| {
+        with(
+            more(json!({"reasoningConfig": {"maxReasoningEffort": "high"}})),
+            json!({"inferenceConfig": config}),
         )
     };
-    refuses(json!({"max_tokens": 5}), &unknown("#", "max_tokens"));
-    refuses(json!({"inferenceConfig": {"topK": 5}}), &unknown("#/inferenceConfig", "topK"));
-    let block = json!({"text": "hi", "cacheControl": {}});
-    refuses(
-        json!({"messages": [{"role": "user", "content": [block]}]}),
-        &unknown("#/messages/0/content/0", "cacheControl"),
-    );
-    let two = json!({"text": "hi", "image": {"format": "png", "source": {"bytes": "AAAA"}}});
-    refuses(
-        json!({"messages": [{"role": "user", "content": [two]}]}),
-        &unknown("#/messages/0/content/0", "image"),
-    );
-    refuses(
-        json!({"additionalModelRequestFields": {"topK": 5}}),
-        &unknown("#/additionalModelRequestFields", "topK"),
-    );
-    let mode = json!({"guardrailConfig": {"streamProcessingMode": "sync"}});
-    refuses(mode.clone(), &unknown("#/guardrailConfig", "streamProcessingMode"));
-    let streamed = Route::parse("/model/m/converse-stream").unwrap();
-    assert_eq!(check_request(&with(mode), &streamed), Ok(()));
-}
-
-#[test]
-fn missing_fields_and_wrong_values_are_rejected() {
-    let null = "Member must not be null";
-    breaks(json!({"messages": [{"role": "user"}]}), "null at 'messages.1.member.content'", null);
-    breaks(
-        json!({"messages": [{"role": "user", "content": [{}]}]}),
-        "null at 'messages.1.member.content.1.member'",
-        null,
-    );
-    breaks(json!({"toolConfig": {}}), "null at 'toolConfig.tools'", null);
-    breaks(
-        json!({"messages": [{"role": "tool", "content": []}]}),
-        "'tool' at 'messages.1.member.role'",
-        "Member must satisfy enum value set: [user, assistant, system]",
-    );
-    breaks(
-        json!({"inferenceConfig": {"maxTokens": 0}}),
-        "'0' at 'inferenceConfig.maxTokens'",
-        "Member must have value greater than or equal to 1",
-    );
-    breaks(
-        json!({"inferenceConfig": {"temperature": 1.5}}),
-        "'1.5' at 'inferenceConfig.temperature'",
-        "Member must have value less than or equal to 1",
-    );
-    breaks(
-        json!({"inferenceConfig": {"stopSequences": vec!["a"; 2501]}}),
-        "at 'inferenceConfig.stopSequences'",
-        "Member must have length less than or equal to 2500",
-    );
-    let nonempty = "Member must have length greater than or equal to 1";
-    breaks(
-        json!({"inferenceConfig": {"stopSequences": ["a", ""]}}),
-        "at 'inferenceConfig.stopSequences.2.member'",
-        nonempty,
-    );
-    breaks(json!({"system": [{"text": ""}]}), "at 'system.1.member.text'", nonempty);
-    breaks(json!({"requestMetadata": {}}), "at 'requestMetadata'", nonempty);
-    let metadata: serde_json::Map<String, Value> =
-        (0..17).map(|index| (format!("k{index}"), "v".into())).collect();
-    breaks(
-        json!({"requestMetadata": metadata}),
-        "at 'requestMetadata'",
-        "Member must have length less than or equal to 16",
-    );
-    breaks(
-        json!({"serviceTier": {"type": "auto"}}),
-        "'auto' at 'serviceTier.type'",
-        "Member must satisfy enum value set: [priority, default, flex, reserved]",
-    );
-}
-
-#[test]
-fn values_of_another_type_are_rejected() {
-    mistypes(
-        json!({"inferenceConfig": {"maxTokens": "5"}}),
-        "STRING_VALUE can not be converted to an Integer",
-    );
-    mistypes(
-        json!({"inferenceConfig": {"topP": true}}),
-        "TRUE_VALUE can not be converted to a Float",
-    );
-    mistypes(json!({"system": "Be brief."}), "Unexpected field type");
-    mistypes(json!({"system": {}}), "Start of structure or map found where not expected.");
-    mistypes(json!({"inferenceConfig": []}), "Start of list found where not expected");
-    mistypes(
-        json!({"messages": [{"role": "user", "content": [{"text": 5}]}]}),
-        "NUMBER_VALUE can not be converted to a String",
-    );
-    mistypes(
-        json!({"requestMetadata": {"a": false}}),
-        "FALSE_VALUE can not be converted to a String",
-    );
+    let prompted = |field: &str, value: Value| body(json!({ field: value }));
+    let own = reasoning_signature("hm", &route(CLAUDE));
+    let mut untold = called(json!([call("a")]), json!([result_a]));
+    untold.as_object_mut().unwrap().remove("toolConfig");
+    let mut unthinking = called(json!([call("a")]), json!([result_a]));
+    unthinking["additionalModelRequestFields"] =
+        json!({"thinking": {"type": "enabled", "budget_tokens": 1024}});
+    let hidden = json!([{"reasoningContent": {"redactedContent": "AAAA"}}]);
+    let cases = vec![
+        (
+            CLAUDE,
+            "Malformed input request: #/inferenceConfig: extraneous key [topK]",
+            body(json!({"inferenceConfig": {"topK": 5}})),
+        ),
+        (
+            CLAUDE,
+            "#/messages/0/content/0: extraneous key [cacheControl]",
+            asked(json!([{"text": "hi", "cacheControl": {}}])),
+        ),
+        (
+            CLAUDE,
+            "#/messages/0/content/0: extraneous key [text]",
+            asked(json!([with(image("png"), json!({"text": "hi"}))])),
+        ),
+        (CLAUDE, "extraneous key [topK]", more(json!({"topK": 5}))),
+        (
+            OTHER,
+            "extraneous key [streamProcessingMode]",
+            body(json!({"guardrailConfig": {"streamProcessingMode": "sync"}})),
+        ),
+        (CLAUDE, "null at 'messages.1.member.content'", said(json!([{"role": "user"}]))),
+        (CLAUDE, null, asked(json!([{}]))),
+        (
+            CLAUDE,
+            "string can not be converted to integer",
+            body(json!({"inferenceConfig": {"maxTokens": "5"}})),
+        ),
+        (
+            CLAUDE,
+            "'tool' at 'messages.1.member.role' failed to satisfy constraint: Member must satisfy enum value set: [user, assistant, system]",
+            said(json!([{"role": "tool", "content": []}])),
+        ),
+        (CLAUDE, "greater than or equal to 1", body(json!({"inferenceConfig": {"maxTokens": 0}}))),
+        (
+            CLAUDE,
+            "'1.5' at 'inferenceConfig.temperature' failed to satisfy constraint: Member must have value less",
+            body(json!({"inferenceConfig": {"temperature": 1.5}})),
+        ),
+        (
+            CLAUDE,
+            "at 'inferenceConfig.stopSequences' failed to satisfy constraint: Member must have length less",
+            body(json!({"inferenceConfig": {"stopSequences": vec!["a"; 2501]}})),
+        ),
+        (
+            CLAUDE,
+            "stopSequences.2.member' failed to satisfy constraint: Member must have length greater",
+            body(json!({"inferenceConfig": {"stopSequences": ["a", ""]}})),
+        ),
+        (CLAUDE, "regular expression pattern", tools(json!([tool(json!({"name": "a.b"}))]))),
+        (
+            CLAUDE,
+            "regular expression pattern",
+            called(json!([call("a/b")]), json!([result(json!({"toolUseId": "a/b"}))])),
+        ),
+        (
+            CLAUDE,
+            "regular expression pattern",
+            asked(json!([document(json!({"name": "a.txt"})), text("?")])),
+        ),
+        (
+            CLAUDE,
+            "regular expression pattern",
+            asked(json!([document(json!({"name": "a  b"})), text("?")])),
+        ),
+        (CLAUDE, "length greater than or equal to 1", tools(json!([]))),
+        (CLAUDE, "must have at least one tool", tools(json!([point("5m")]))),
+        (
+            CLAUDE,
+            "The value at toolConfig.tools.0.toolSpec.inputSchema.json.type must",
+            tools(json!([tool(json!({"inputSchema": {"json": {}}}))])),
+        ),
+        (
+            CLAUDE,
+            "The tool now is already defined",
+            tools(json!([tool(json!({})), tool(json!({}))])),
+        ),
+        (CLAUDE, "Tool 'other' not found", chosen(json!({"tool": {"name": "other"}}))),
+        (LLAMA, unsupported, chosen(json!({"any": {}}))),
+        (MISTRAL, unsupported, chosen(json!({"tool": {"name": "now"}}))),
+        (CLAUDE, "extraneous key [none]", chosen(json!({"none": {}}))),
+        (
+            CLAUDE,
+            "tool_choice conflicts",
+            with(
+                chosen(json!({"auto": {}})),
+                json!({"additionalModelRequestFields": {"tool_choice": {}}}),
+            ),
+        ),
+        (PROMPT, "can't include the system field", prompted("system", json!([text("a")]))),
+        (PROMPT, "can't include the inferenceConfig field", prompted("inferenceConfig", json!({}))),
+        (CLAUDE, "must start with a user message", body(json!({"messages": []}))),
+        (NOVA, "must start with a user message", said(json!([model(json!([text("hm")])), hi]))),
+        (CLAUDE, "at messages.0.content is empty", asked(json!([]))),
+        (
+            CLAUDE,
+            "The toolUse field in the ContentBlock object at messages.0.content.0 is not supported in user messages",
+            asked(json!([call("a")])),
+        ),
+        (
+            CLAUDE,
+            "The image field in the ContentBlock",
+            said(json!([hi, model(json!([image("png")]))])),
+        ),
+        (
+            CLAUDE,
+            "messages.1.member.content.1.member.text' failed to satisfy constraint: Member must have length",
+            asked(json!([text("")])),
+        ),
+        (CLAUDE, "must contain non-whitespace text", asked(json!([text(" ")]))),
+        (CLAUDE, "must contain non-whitespace text", body(json!({"system": [text("\n")]}))),
+        (
+            CLAUDE,
+            "each stop sequence must contain",
+            body(json!({"inferenceConfig": {"stopSequences": [" "]}})),
+        ),
+        (CLAUDE, "trailing whitespace", said(json!([hi, model(json!([text("hm ")]))]))),
+        (
+            "us.anthropic.claude-sonnet-4-6",
+            "does not support assistant message prefill",
+            said(json!([hi, model(json!([text("hm")]))])),
+        ),
+        (
+            SONNET_5,
+            "does not support assistant message prefill",
+            said(json!([hi, model(hidden), hi])),
+        ),
+        (CLAUDE, "toolConfig field must be defined", untold),
+        (CLAUDE, missing, called(json!([call("a"), call("b")]), json!([result_a]))),
+        (
+            CLAUDE,
+            "Expected toolResult blocks at messages.2.content for the following Ids: a, b",
+            called(json!([call("a"), call("b")]), json!([text("So?")])),
+        ),
+        (CLAUDE, missing, said(json!([hi, model(json!([call("a")]))]))),
+        (CLAUDE, "exceeds the number of toolUse blocks", asked(json!([result_a]))),
+        (
+            CLAUDE,
+            "exceeds the number of toolUse blocks",
+            called(json!([call("a")]), json!([result_a, result(json!({"toolUseId": "c"}))])),
+        ),
+        (
+            CLAUDE,
+            "exceeds the number of toolUse blocks",
+            said(json!([hi, model(json!([result_a]))])),
+        ),
+        (
+            CLAUDE,
+            "The toolResult blocks at messages.2.content.1 contain duplicate Ids: a",
+            called(json!([call("a")]), json!([result_a, result_a])),
+        ),
+        (
+            CLAUDE,
+            "The toolUse blocks at messages.1.content.1 contain duplicate Ids: a",
+            called(json!([call("a"), call("a")]), json!([result_a])),
+        ),
+        (
+            LLAMA,
+            "cannot be provided in the same turn",
+            called(json!([call("a")]), json!([result_a, text("So?")])),
+        ),
+        (
+            CLAUDE,
+            "cannot be provided in the same turn",
+            called(json!([call("a")]), json!([result_a, text("So?"), document(json!({}))])),
+        ),
+        (
+            CLAUDE,
+            "cannot be empty when status value is error",
+            called(json!([call("a")]), json!([result(json!({"status": "error", "content": []}))])),
+        ),
+        (
+            PALMYRA,
+            "doesn't support the status field",
+            called(json!([call("a")]), json!([result(json!({"status": "success"}))])),
+        ),
+        (
+            MISTRAL,
+            "doesn't support the image field",
+            called(json!([call("a")]), json!([result(json!({"content": [image("png")]}))])),
+        ),
+        (
+            "meta.llama3-2-90b-instruct-v1%3A0",
+            "doesn't support the image field",
+            called(json!([call("a")]), json!([result(json!({"content": [image("png")]}))])),
+        ),
+        (LLAMA, "doesn't support the reasoningContent field", thought("hm", "s")),
+        (CLAUDE, "thinking.signature: Field required", thought("hm", "")),
+        (CLAUDE, "cannot be modified", thought("hm!", &own)),
+        (GPT, "Unknown parameter: 'reasoning_effort'", more(json!({"reasoning_effort": "low"}))),
+        (NOVA, "maxTokens cannot be used with", effort(json!({"maxTokens": 5}))),
+        (NOVA, "topP cannot be used with", effort(json!({"topP": 1}))),
+        (CLAUDE, "equal to 1024", thinking(1023, json!({}))),
+        (
+            CLAUDE,
+            "`max_tokens` must be greater",
+            thinking(1024, json!({"inferenceConfig": {"maxTokens": 1024}})),
+        ),
+        (
+            CLAUDE,
+            "`temperature` may only be set to 1",
+            thinking(1024, json!({"inferenceConfig": {"temperature": 0.5}})),
+        ),
+        (
+            CLAUDE,
+            "forces tool use",
+            with(
+                thinking(1024, json!({})),
+                json!({"toolConfig": chosen(json!({"any": {}}))["toolConfig"]}),
+            ),
+        ),
+        (CLAUDE, "but found `toolUse`", unthinking),
+        (CLAUDE, "must follow the blocks that are cached", asked(json!([point("5m"), text("a")]))),
+        (NOVA, "extraneous key [cachePoint]", asked(json!([image("png"), point("5m")]))),
+        (
+            CLAUDE,
+            "A maximum of 4 blocks",
+            asked(json!([
+                text("a"),
+                point("5m"),
+                point("5m"),
+                point("5m"),
+                point("5m"),
+                point("5m")
+            ])),
+        ),
+        (
+            CLAUDE,
+            "must not come after a ttl='5m'",
+            asked(json!([text("a"), point("5m"), point("1h")])),
+        ),
+        (CLAUDE, "A text block must be included", asked(json!([document(json!({}))]))),
+        (
+            CLAUDE,
+            "duplicate document names",
+            asked(json!([document(json!({})), document(json!({})), text("?")])),
+        ),
+        (
+            CLAUDE,
+            "'format' beside 'messages.1.member.content.1.member.document.source'",
+            asked(json!([document(json!({"format": null})), text("?")])),
+        ),
+        (CLAUDE, "the image appears to be a image/png image", asked(json!([image("jpeg")]))),
+    ];
+    let mut messages = Vec::new();
+    for (model, expected, body) in cases {
+        let check = |body: &Value| check_request(body, &route(model));
+        messages.extend(check_refused(vec![(expected, body)], check, |error| {
+            assert_eq!(error.status, 400);
+            error.message
+        }));
+    }
+    for (model, body) in [
+        (MISTRAL, asked(json!([text("a"), point("5m")]))),
+        (NOVA, asked(json!([text("a"), point("1h")]))),
+    ] {
+        let error = check_request(&body, &route(model)).unwrap_err();
+        assert_eq!((error.status, error.exception.as_str()), (403, "AccessDeniedException"));
+        messages.push(error.message);
+    }
+    for (bytes, found) in [("/9j/AAAA", "jpeg"), ("R0lGODlh", "gif"), ("UklGRgAA", "webp")] {
+        let mut block = image("png");
+        block["image"]["source"]["bytes"] = json!(bytes);
+        let error = check_request(&asked(json!([block])), &route(CLAUDE)).unwrap_err();
+        assert!(error.message.ends_with(&format!("a image/{found} image")), "{error}");
+        messages.push(error.message);
+    }
+    check_coverage(&TABLE, &messages);
     let error = check_request(&json!([]), &route(CLAUDE)).unwrap_err();
     assert_eq!(error.exception, "SerializationException");
-}
-
-#[test]
-fn claude_rejects_whitespace_in_settings() {
-    claude_refuses(
-        json!({"inferenceConfig": {"stopSequences": [" "]}}),
-        "stop_sequences: each stop sequence must contain non-whitespace",
-    );
-    claude_refuses(
-        json!({"system": [{"text": "\n"}]}),
-        "system: text content blocks must contain non-whitespace text",
-    );
-    accepts_at(NOVA, json!({"inferenceConfig": {"stopSequences": [" "]}}));
-}
-
-#[test]
-fn schema_of_the_output_is_a_text_with_json() {
-    let format = |schema: &str| {
-        let structure = json!({"jsonSchema": {"schema": schema}});
-        json!({"outputConfig": {"textFormat": {"type": "json_schema", "structure": structure}}})
-    };
-    for schema in ["", "{", "[]", "\"object\""] {
-        refuses(
-            format(schema),
-            "The value at outputConfig.textFormat.structure.jsonSchema.schema is not a valid JSON \
-             schema.",
-        );
-    }
-    accepts(format("{}"));
-}
-
-#[test]
-fn valid_tools_are_accepted() {
-    let cache = json!({"cachePoint": {"type": "default"}});
-    let spec = json!({
-        "name": "a-B_1", "description": "d", "inputSchema": {"json": {"type": "object"}},
-        "strict": true,
-    });
-    accepts(json!({"toolConfig": {"tools": [{"toolSpec": spec}, cache]}}));
-    accepts(json!({"toolConfig": {"tools": [{"systemTool": {"name": "nova_grounding"}}]}}));
-    for choice in [json!({"auto": {}}), json!({"any": {}}), json!({"tool": {"name": "now"}})] {
-        accepts(chosen(choice.clone()));
-        accepts_at(NOVA, chosen(choice.clone()));
-        accepts_at("global.openai.gpt-6-sol", chosen(choice));
-    }
-    accepts_at(LLAMA, chosen(json!({"auto": {}})));
-    accepts_at(MISTRAL, chosen(json!({"any": {}})));
-}
-
-#[test]
-fn invalid_tools_are_rejected() {
-    let schema = json!({"json": {"type": "object"}});
-    let spec = |name: &str| json!({"name": name, "inputSchema": schema});
-    breaks(
-        json!({"toolConfig": {"tools": []}}),
-        "at 'toolConfig.tools'",
-        "Member must have length greater than or equal to 1",
-    );
-    for name in ["a b", "a.b", "é"] {
-        breaks(
-            tools(spec(name)),
-            "at 'toolConfig.tools.1.member.toolSpec.name'",
-            "Member must satisfy regular expression pattern: [a-zA-Z0-9_-]+",
-        );
-    }
-    breaks(
-        tools(spec(&"a".repeat(65))),
-        "at 'toolConfig.tools.1.member.toolSpec.name'",
-        "Member must have length less than or equal to 64",
-    );
-    breaks(
-        tools(json!({"name": "f", "description": "", "inputSchema": schema})),
-        "at 'toolConfig.tools.1.member.toolSpec.description'",
-        "Member must have length greater than or equal to 1",
-    );
-    breaks(
-        tools(json!({"name": "f"})),
-        "null at 'toolConfig.tools.1.member.toolSpec.inputSchema'",
-        "Member must not be null",
-    );
-    for schema in [json!({}), json!({"type": "array"})] {
-        refuses(
-            tools(json!({"name": "f", "inputSchema": {"json": schema}})),
-            "The value at toolConfig.tools.0.toolSpec.inputSchema.json.type must be one of the \
-             following: object.",
-        );
-    }
-    let twice = json!([{"toolSpec": spec("f")}, {"toolSpec": spec("f")}]);
-    refuses(
-        json!({"toolConfig": {"tools": twice}}),
-        "The tool f is already defined at toolConfig.tools.",
-    );
-    refuses(
-        json!({"toolConfig": {"tools": [{"cachePoint": {"type": "default"}}]}}),
-        "The toolConfig field must have at least one tool.",
-    );
-}
-
-#[test]
-fn choice_names_a_tool_and_is_supported_by_the_model() {
-    claude_refuses(
-        chosen(json!({"tool": {"name": "other"}})),
-        "Tool 'other' not found in provided tools",
-    );
-    let unsupported = |field: &str| {
-        format!("This model doesn't support the {field} field. Remove {field} and try again.")
-    };
-    refuses_at(LLAMA, chosen(json!({"any": {}})), &unsupported("toolConfig.toolChoice.any"));
-    let tool = json!({"tool": {"name": "now"}});
-    refuses_at(MISTRAL, chosen(tool), &unsupported("toolConfig.toolChoice.tool"));
-    refuses(
-        chosen(json!({"none": {}})),
-        "Malformed input request: #/toolConfig/toolChoice: extraneous key [none] is not permitted, \
-         please reformat your input and try again.",
-    );
-    let mut both = chosen(json!({"auto": {}}));
-    both["additionalModelRequestFields"] = json!({"tool_choice": {"type": "none"}});
-    refuses(
-        both,
-        "The additional field tool_choice conflicts with the existing field toolConfig.toolChoice.",
-    );
-}
-
-#[test]
-fn thinking_of_claude_has_a_budget_and_forces_no_tool() {
-    let thinking = |budget: u32, others: Value| {
-        let mut fields = others;
-        let enabled = json!({"type": "enabled", "budget_tokens": budget});
-        fields["additionalModelRequestFields"] = json!({"thinking": enabled});
-        fields
-    };
-    accepts(thinking(1024, json!({"inferenceConfig": {"maxTokens": 1025}})));
-    accepts(thinking(1024, chosen(json!({"auto": {}}))));
-    accepts_at(NOVA, thinking(1, chosen(json!({"any": {}}))));
-    claude_refuses(
-        thinking(1023, json!({})),
-        "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
-    );
-    claude_refuses(
-        thinking(1024, json!({"inferenceConfig": {"maxTokens": 1024}})),
-        "`max_tokens` must be greater than `thinking.budget_tokens`.",
-    );
-    claude_refuses(
-        thinking(1024, json!({"inferenceConfig": {"temperature": 0.5}})),
-        "`temperature` may only be set to 1 when thinking is enabled.",
-    );
-    claude_refuses(
-        thinking(1024, chosen(json!({"any": {}}))),
-        "Thinking may not be enabled when tool_choice forces tool use.",
-    );
-    claude_refuses(
-        json!({"additionalModelRequestFields": {"thinking": {"type": "on"}}}),
-        "thinking: Input tag does not match any of the expected tags: 'adaptive', 'disabled', \
-         'enabled'",
-    );
-}
-
-#[test]
-fn turn_of_claude_with_a_budget_begins_with_reasoning() {
-    let called = |blocks: Value| {
-        let result = json!({"toolResult": {"toolUseId": "a", "content": [{"text": "1"}]}});
-        let messages = json!([
-            {"role": "user", "content": [{"text": "hi"}]},
-            {"role": "assistant", "content": blocks},
-            {"role": "user", "content": [result]},
-        ]);
-        let mut fields = chosen(json!({"auto": {}}));
-        fields["messages"] = messages;
-        fields["additionalModelRequestFields"] =
-            json!({"thinking": {"type": "enabled", "budget_tokens": 1024}});
-        fields
-    };
-    let call = json!({"toolUse": {"toolUseId": "a", "name": "look", "input": {}}});
-    let thought = json!({"reasoningContent": {"redactedContent": "AAAA"}});
-    accepts_at(CLAUDE, called(json!([thought, call])));
-    accepts_at(NOVA, called(json!([call])));
-    let mut ended = called(json!([call]));
-    ended["messages"][2]["content"].as_array_mut().unwrap().push(json!({"text": "and?"}));
-    accepts_at(CLAUDE, ended);
-    claude_refuses(
-        called(json!([call])),
-        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` \
-         is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of \
-         `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid \
-         this requirement, disable `thinking`.",
-    );
-}
-
-#[test]
-fn thinking_of_other_models_has_rules() {
-    let nova = "global.amazon.nova-2-lite-v1%3A0";
-    let effort = |effort: &str, config: Value| {
-        let fields = json!({"type": "enabled", "maxReasoningEffort": effort});
-        json!({
-            "additionalModelRequestFields": {"reasoningConfig": fields}, "inferenceConfig": config,
-        })
-    };
-    accepts_at(nova, effort("high", json!({"stopSequences": ["END"]})));
-    for (name, value) in [("maxTokens", json!(5)), ("temperature", json!(1)), ("topP", json!(1))] {
-        let expected = format!(
-            "The model returned the following errors: {name} cannot be used with maxReasoningEffort \
-             set to high."
-        );
-        refuses_at(nova, effort("high", json!({ name: value })), &expected);
-        accepts_at(nova, effort("medium", json!({ name: value })));
-    }
-    let flat = json!({"additionalModelRequestFields": {"reasoning_effort": "low"}});
-    accepts_at("openai.gpt-oss-120b-1%3A0", flat.clone());
-    refuses_at(
-        "global.openai.gpt-5.6-sol",
-        flat,
-        "The model returned the following errors: Unknown parameter: 'reasoning_effort'.",
-    );
-}
-
-#[test]
-fn prompt_defines_some_fields_itself() {
-    let prompt = "arn:aws:bedrock:eu-west-1:123456789012:prompt%2FABC%3A1";
-    accepts_at(prompt, json!({"promptVariables": {"name": {"text": "Ada"}}}));
-    for (field, fields) in [
-        ("inferenceConfig", json!({"inferenceConfig": {"maxTokens": 1}})),
-        ("system", json!({"system": [{"text": "a"}]})),
-        ("toolConfig", chosen(json!({"auto": {}}))),
-        ("additionalModelRequestFields", json!({"additionalModelRequestFields": {"top_k": 4}})),
-    ] {
-        let expected = format!(
-            "You can't include the {field} field in a request with a prompt from Prompt management. \
-             Remove {field} and try again."
-        );
-        refuses_at(prompt, fields, &expected);
-    }
 }

@@ -1,451 +1,478 @@
-//! Checks request bodies against Gemini's rules, each with the expected error text.
+//! Checks right bodies, and bodies that break one rule each.
 
-mod conversations;
-mod embeddings;
-
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::shape::tests::check_shapes;
+use crate::checker::tests::{check_coverage, check_refused, check_shapes, with};
+use crate::gemini::thought_signature;
 
 const FLASH: &str = "/v1beta/models/gemini-3.8-flash:generateContent";
 const OLD: &str = "/v1beta/models/gemini-2.5-flash:generateContent";
+const PRO: &str = "/v1beta/models/gemini-2.5-pro:generateContent";
+const ARGON: &str = "/v1beta/models/gemini-4-argon:generateContent";
 const VERTEX: &str = "/v1beta1/projects/p/locations/global/publishers/google/models/gemini-3.8-flash:generateContent";
 
 fn route(path: &str) -> Route {
     Route::parse(path).unwrap()
 }
 
-fn with(fields: Value) -> Value {
-    let mut body = json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]});
-    for (key, value) in fields.as_object().unwrap() {
-        body[key] = value.clone();
-    }
-    body
+fn body(fields: Value) -> Value {
+    with(json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}), fields)
 }
 
-#[track_caller]
-fn accepts_at(path: &str, fields: Value) {
-    assert_eq!(check_request(&with(fields), &route(path)), Ok(()));
+fn said(contents: Value) -> Value {
+    body(json!({"contents": contents}))
 }
 
-#[track_caller]
-fn accepts(fields: Value) {
-    accepts_at(FLASH, fields);
+fn part(part: Value) -> Value {
+    said(json!([user(json!([part]))]))
 }
 
-#[track_caller]
-fn refuses_at(path: &str, fields: Value, expected: &str) {
-    let error = check_request(&with(fields), &route(path)).unwrap_err();
-    assert_eq!((error.code, error.status.as_str()), (400, "INVALID_ARGUMENT"));
-    assert_eq!(error.message, expected);
+fn config(fields: Value) -> Value {
+    body(json!({"generationConfig": fields}))
 }
 
-#[track_caller]
-fn refuses(fields: Value, expected: &str) {
-    refuses_at(FLASH, fields, expected);
+fn functions(functions: Value) -> Value {
+    body(json!({"tools": [{"functionDeclarations": functions}]}))
 }
 
-#[track_caller]
-fn refuses_part(part: Value, expected: &str) {
-    refuses(json!({"contents": [{"role": "user", "parts": [part]}]}), expected);
+fn user(parts: Value) -> Value {
+    json!({"role": "user", "parts": parts})
 }
 
-#[track_caller]
-fn refuses_function(function: Value, expected: &str) {
-    refuses(json!({"tools": [{"functionDeclarations": [function]}]}), expected);
+fn model(parts: Value) -> Value {
+    json!({"role": "model", "parts": parts})
 }
 
-#[track_caller]
-fn refuses_schema(schema: Value, expected: &str) {
-    refuses_function(json!({"name": "f", "parameters": schema}), expected);
+fn hi() -> Value {
+    user(json!([{"text": "hi"}]))
 }
 
-#[test]
-fn every_shape_has_known_kinds() {
-    check_shapes(Wording, &["google_ai_only", "vertex_only", "part_data"]);
+fn call(id: &str, name: &str) -> Value {
+    json!({"functionCall": {"id": id, "name": name, "args": {"a": 1}}})
 }
 
-#[test]
-fn valid_requests_are_accepted() {
-    accepts(json!({}));
-    accepts(json!({"systemInstruction": {"parts": [{"text": "Be brief."}]}, "tools": null}));
-    accepts(json!({"generationConfig": {
-        "temperature": 0.5, "topP": 1, "topK": 40, "maxOutputTokens": 65536, "stopSequences": ["END"],
-        "responseMimeType": "application/json", "responseJsonSchema": {"type": "object", "const": 1},
-        "thinkingConfig": {"includeThoughts": true, "thinkingLevel": "LOW"}, "seed": -1,
-    }}));
-    accepts(json!({
-        "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
-        "serviceTier": "flex", "labels": {"team": "a"}, "store": false,
-    }));
-    accepts(json!({"contents": [{"role": "user", "parts": [
-        {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
-        {"inlineData": {"mimeType": "image/png", "data": "_-8"}},
-        {"fileData": {"mimeType": "application/pdf", "fileUri": "gs://a/b.pdf"}},
-        {"text": ""},
-    ]}]}));
-    accepts(json!({"cachedContent": "cachedContents/a"}));
-    accepts(json!({"generation_config": {"thinking_config": {"include_thoughts": true}}}));
-    accepts_at(VERTEX, json!({"modelArmorConfig": {"promptTemplateName": "a"}}));
+fn signed_at(path: &str, mut part: Value) -> Value {
+    part["thoughtSignature"] = thought_signature(&part, &route(path)).into();
+    part
+}
+
+fn signed(part: Value) -> Value {
+    signed_at(FLASH, part)
+}
+
+fn result(id: &str, name: &str) -> Value {
+    json!({"functionResponse": {"id": id, "name": name, "response": {"output": "noon"}}})
+}
+
+/// Returns a conversation with the call `f`, and with this value in the response.
+fn returned(fields: Value) -> Value {
+    let response = with(result("1", "f")["functionResponse"].clone(), fields);
+    said(json!([
+        hi(),
+        model(json!([signed(call("1", "f"))])),
+        user(json!([{"functionResponse": response}]))
+    ]))
 }
 
 #[test]
-fn invalid_structure_is_rejected() {
-    refuses(
-        json!({"messages": []}),
-        "Invalid JSON payload received. Unknown name \"messages\": Cannot find field.",
-    );
-    refuses_part(
-        json!({"txt": "hi"}),
-        "Invalid JSON payload received. Unknown name \"txt\" at 'contents[0].parts[0]': Cannot \
-         find field.",
-    );
-    refuses_part(
-        json!({"text": 5}),
-        "Invalid value at 'contents[0].parts[0].text' (TYPE_STRING), 5",
-    );
-    refuses_part(
-        json!({"text": ["hi"]}),
-        "Invalid JSON payload received. Unknown name \"text\" at 'contents[0].parts[0]': Proto \
-         field is not repeating, cannot start list.",
-    );
-    refuses(
-        json!({"generationConfig": {"thinkingConfig": {"thinkingLevel": "low"}}}),
-        "Invalid value at 'generation_config.thinking_config.thinking_level' (TYPE_ENUM), \"low\"",
-    );
-    refuses(
-        json!({"contents": []}),
-        "* GenerateContentRequest.contents: contents is not specified",
-    );
-    refuses(
-        json!({"contents": null}),
-        "* GenerateContentRequest.contents: contents is not specified",
-    );
-    for role in [json!({"role": "system", "parts": []}), json!({"parts": []})] {
-        refuses(json!({"contents": [role]}), "Please use a valid role: user, model.");
-    }
-    refuses(
-        json!({"contents": [{"role": "user", "parts": []}]}),
-        "* GenerateContentRequest.contents[0].parts: contents.parts must not be empty.",
-    );
-    refuses(
-        json!({"contents": [{"role": "model", "parts": [{"text": "hi"}]}]}),
-        "Please ensure that multiturn requests start with a user turn.",
-    );
+fn each_field_has_its_kind() {
+    check_shapes(&TABLE, false);
 }
 
 #[test]
-fn fields_of_the_other_platform_are_rejected() {
-    let unknown = |name: &str, place: &str| {
-        format!("Invalid JSON payload received. Unknown name \"{name}\"{place}: Cannot find field.")
-    };
-    refuses_at(VERTEX, json!({"store": true}), &unknown("store", ""));
-    refuses(json!({"modelArmorConfig": {}}), &unknown("modelArmorConfig", ""));
-    let part = json!({"toolCall": {"toolType": "GOOGLE_SEARCH"}});
-    let contents = json!([{"role": "user", "parts": [part]}]);
-    let place = " at 'contents[0].parts[0]'";
-    refuses_at(VERTEX, json!({"contents": contents}), &unknown("toolCall", place));
-    refuses(
-        json!({
-            "tools": [{"functionDeclarations": [{"name": "f"}]}],
-            "toolConfig": {"functionCallingConfig": {"streamFunctionCallArguments": true}},
-        }),
-        &unknown("streamFunctionCallArguments", " at 'tool_config.function_calling_config'"),
-    );
-}
-
-#[test]
-fn part_needs_exactly_one_kind_of_data() {
-    refuses_part(
-        json!({"thought": true}),
-        "* GenerateContentRequest.contents[0].parts[0].data: required oneof field 'data' must have \
-         one initialized field",
-    );
-    refuses_part(
-        json!({"text": "a", "inlineData": {"mimeType": "image/png", "data": ""}}),
-        "Invalid value at 'contents[0].parts[0]' (oneof), oneof field 'data' is already set. \
-         Cannot set 'inline_data'",
-    );
-    refuses_part(
-        json!({"inlineData": {"data": "AAAA"}}),
-        "* GenerateContentRequest.contents[0].parts[0].inline_data.mime_type: mime_type is not \
-         specified",
-    );
-    refuses_part(
-        json!({"inlineData": {"mimeType": "image/png", "data": "data:image/png"}}),
-        "Invalid value at 'contents[0].parts[0].inline_data.data' (TYPE_BYTES), Base64 decoding \
-         failed for \"data:image/png\"",
-    );
-    refuses_part(
-        json!({"text": "a", "thoughtSignature": "?"}),
-        "Invalid value at 'contents[0].parts[0].thought_signature' (TYPE_BYTES), Base64 decoding \
-         failed for \"?\"",
-    );
-    refuses_part(
-        json!({"fileData": {"mimeType": "image/png"}}),
-        "* GenerateContentRequest.contents[0].parts[0].file_data.file_uri: file_uri is not specified",
-    );
-    let part = json!({"fileData": {"fileUri": "gs://a/b"}});
-    let file = json!({"contents": [{"role": "user", "parts": [part]}]});
-    accepts(file.clone());
-    refuses_at(
-        VERTEX,
-        file,
-        "Unable to submit request because it has an empty mimeType parameter in fileData. Add a \
-         value to the parameter and try again.",
-    );
-}
-
-#[test]
-fn numbers_out_of_range_are_rejected() {
-    let refuses_config = |config: Value, expected: &str| {
-        refuses(
-            json!({"generationConfig": config}),
-            &format!("* GenerateContentRequest.generation_config.{expected}"),
-        );
-    };
-    refuses_config(
-        json!({"temperature": 3}),
-        "temperature: temperature must be in the range [0.0, 2.0].",
-    );
-    refuses_config(json!({"topP": -1}), "top_p: top_p must be in the range [0.0, 1.0].");
-    refuses_config(
-        json!({"maxOutputTokens": 0}),
-        "max_output_tokens: max_output_tokens must be positive.",
-    );
-    refuses_config(
-        json!({"stopSequences": ["a", "b", "c", "d", "e", "f"]}),
-        "stop_sequences: at most 5 stop_sequences are allowed, but 6 are set",
-    );
-}
-
-#[test]
-fn large_output_needs_a_stream_or_a_continuation() {
-    const ARGON: &str = "/v1beta/models/gemini-4-argon:";
-    let unstreamed = format!("{ARGON}generateContent");
-    let config = |tokens: u32| json!({"generationConfig": {"maxOutputTokens": tokens}});
-    refuses_at(
-        &unstreamed,
-        config(32_769),
-        "* GenerateContentRequest.generation_config.max_output_tokens: max_output_tokens must be \
-         at most 32768 for a request that is not streamed and has no continuation_token.",
-    );
-    accepts_at(&unstreamed, config(32_768));
-    accepts_at(&format!("{ARGON}streamGenerateContent"), config(1_000_000));
-    let mut more = config(1_000_000);
-    more["continuationToken"] = json!("Y29udGludWVz");
-    accepts_at(&unstreamed, more);
-    accepts(config(65_536));
-}
-
-#[test]
-fn thinking_has_a_budget_or_a_level() {
-    let config = |thinking: Value| json!({"generationConfig": {"thinkingConfig": thinking}});
-    refuses(
-        config(json!({"thinkingBudget": 1024, "thinkingLevel": "LOW"})),
-        "You can only set only one of thinking budget and thinking level.",
-    );
-    refuses_at(
-        OLD,
-        config(json!({"thinkingLevel": "LOW"})),
-        "Thinking level is not supported for this model.",
-    );
-    refuses_at(
-        "/v1/models/gemini-2.5-pro:generateContent",
-        config(json!({"thinkingBudget": 0})),
-        "Budget 0 is invalid. This model only works in thinking mode.",
-    );
-    accepts_at(OLD, config(json!({"thinkingBudget": 0})));
-    accepts(config(json!({"thinkingBudget": -1})));
-}
-
-#[test]
-fn response_schema_needs_json() {
-    let path = "* GenerateContentRequest.generation_config";
-    let refuses_config = |config: Value, expected: &str| {
-        refuses(json!({"generationConfig": config}), &format!("{path}.{expected}"));
-    };
-    let json_needed =
-        "response_mime_type: a response schema needs the response_mime_type `application/json`.";
-    refuses_config(json!({"responseSchema": {"type": "OBJECT"}}), json_needed);
-    refuses_config(
-        json!({"responseJsonSchema": {}, "responseMimeType": "text/plain"}),
-        json_needed,
-    );
-    refuses_config(
-        json!({"responseMimeType": "text/html"}),
-        "response_mime_type: allowed mimetypes are `text/plain`, `application/json`, and \
-         `text/x.enum`.",
-    );
-    refuses_config(
-        json!({
-            "responseSchema": {}, "responseJsonSchema": {}, "responseMimeType": "application/json",
-        }),
-        "response_json_schema: only one of response_schema and response_json_schema can be set.",
-    );
-    refuses(
-        json!({"generationConfig": {
-            "responseMimeType": "application/json", "responseSchema": {"const": 1},
-        }}),
-        "Invalid JSON payload received. Unknown name \"const\" at \
-         'generation_config.response_schema': Cannot find field.",
-    );
-    let with_functions = json!({
-        "tools": [{"functionDeclarations": [{"name": "f"}]}],
-        "generationConfig": {"responseMimeType": "application/json"},
+fn right_requests_are_accepted() {
+    let image = json!({"inlineData": {"mimeType": "image/png", "data": "_-8", "displayName": "a"}});
+    let first = model(json!([{"text": "Let me look."}, signed(call("1", "f")), call("2", "g")]));
+    let results = user(json!([result("1", "f"), result("2", "g")]));
+    let second = [model(json!([signed(call("3", "f"))])), user(json!([result("3", "f")]))];
+    let end = model(json!([{"text": "It is noon."}, signed(json!({"text": ""}))]));
+    let whole = json!([hi(), first, results, second[0], second[1], end, hi()]);
+    let unsigned = [model(json!([call("1", "f")])), user(json!([result("1", "f")]))];
+    let skipped =
+        with(call("1", "f"), json!({"thoughtSignature": "skip_thought_signature_validator"}));
+    let foreign = with(call("1", "f"), json!({"thoughtSignature": "c2ln"}));
+    let bare = json!([
+        hi(),
+        model(json!([{"functionCall": {"name": "f"}}, {"functionCall": {"name": "f"}}])),
+        user(
+            json!([{"functionResponse": {"name": "f", "response": {}}}, {"functionResponse": {"name": "f", "response": {}}}])
+        ),
+    ]);
+    let search = json!([{"googleSearch": {}}, {"functionDeclarations": [{"name": "f"}]}]);
+    let schema = json!({
+        "type": "OBJECT", "properties": {"a": {"type": "array", "items": {"type": "STRING"}}, "max_items": {"anyOf": [{}]}},
     });
-    refuses_at(
-        OLD,
-        with_functions.clone(),
-        "Function calling with a response mime type: 'application/json' is unsupported",
-    );
-    accepts(with_functions);
-}
-
-#[test]
-fn valid_tools_are_accepted() {
-    accepts(json!({"tools": []}));
-    accepts(json!({
-        "tools": [{"functionDeclarations": [
-            {"name": "_a.b:c-1", "description": "d", "parametersJsonSchema": {"oneOf": [true]}},
-            {"name": "g", "parameters": {
-                "type": "OBJECT",
-                "properties": {
-                    "a": {"type": "array", "items": {"type": "STRING", "enum": ["x"]}},
-                    "b": {"anyOf": [{"type": "NUMBER", "minimum": 0}, {"type": "NULL"}]},
-                },
-                "required": ["a"],
-                "propertyOrdering": ["b", "a"],
-            }},
-        ]}],
-        "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["g"]}},
-    }));
-    accepts(json!({"tools": [{"googleSearch": {}}, {"codeExecution": {}}]}));
-    accepts(json!({
-        "tools": [{"googleSearch": {}}, {"functionDeclarations": [{"name": "f"}]}],
-        "toolConfig": {"includeServerSideToolInvocations": true},
-    }));
-    accepts_at(VERTEX, json!({"toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}}));
-}
-
-#[test]
-fn invalid_tools_are_rejected() {
-    for tool in [json!({}), json!({"functionDeclarations": []})] {
-        refuses(
-            json!({"tools": [tool]}),
-            "The GenerateContentRequest proto is invalid:\n  * tools[0].tool_type: required one_of \
-             'tool_type' must have one initialized field",
-        );
-    }
-    refuses(
-        json!({"tools": [{"googleSearch": {}, "urlContext": {}}]}),
-        "Invalid value at 'tools[0]' (oneof), oneof field 'tool_type' is already set. Cannot set \
-         'url_context'",
-    );
-    for name in ["", "1a", "a b", "é", &"a".repeat(129)] {
-        refuses_function(
-            json!({"name": name}),
-            "The GenerateContentRequest proto is invalid:\n  * \
-             tools[0].function_declarations[0].name: [FIELD_INVALID] Invalid function name. Must start with a letter or an underscore. Must be a-z, A-Z, \
-             0-9, or contain underscores (_), dots (.), colons (:), or dashes (-), with a maximum \
-             length of 128.",
-        );
-    }
-    let functions = json!([{"functionDeclarations": [{"name": "f"}, {"name": "f"}]}]);
-    refuses(json!({"tools": functions}), "Duplicate function declaration found: f");
-    let many: Vec<Value> = (0..513).map(|index| json!({"name": format!("f{index}")})).collect();
-    refuses(
-        json!({"tools": [{"functionDeclarations": many}]}),
-        "* GenerateContentRequest.tools: at most 512 function declarations are allowed.",
-    );
-    let both = json!([{"googleSearch": {}}, {"functionDeclarations": [{"name": "f"}]}]);
-    refuses(
-        json!({"tools": both}),
-        "Please enable tool_config.include_server_side_tool_invocations to use Built-in tools with \
-         Function calling.",
-    );
-    refuses_at(OLD, json!({"tools": both}), "Tool use with function calling is unsupported");
-}
-
-#[test]
-fn choice_needs_functions_and_the_right_mode() {
-    let refuses_choice = |tools: Value, choice: Value, expected: &str| {
-        let config = json!({"functionCallingConfig": choice});
-        refuses(json!({"tools": tools, "toolConfig": config}), expected);
-    };
-    let without = "Function calling config is set without function_declarations.";
-    refuses_choice(json!([]), json!({"mode": "AUTO"}), without);
-    refuses_choice(json!([{"googleSearch": {}}]), json!({"mode": "NONE"}), without);
-    let tools = json!([{"functionDeclarations": [{"name": "f"}]}]);
-    refuses_choice(
-        tools.clone(),
-        json!({"mode": "AUTO", "allowedFunctionNames": ["f"]}),
-        "* GenerateContentRequest.tool_config.function_calling_config.allowed_function_names: \
-         allowed_function_names can only be set if the mode is ANY.",
-    );
-    refuses_choice(
-        tools,
-        json!({"mode": "REQUIRED"}),
-        "Invalid value at 'tool_config.function_calling_config.mode' (TYPE_ENUM), \"REQUIRED\"",
-    );
-}
-
-#[test]
-fn cache_excludes_the_fields_that_it_has() {
-    refuses(
-        json!({"cachedContent": "cachedContents/a", "tools": [{"googleSearch": {}}]}),
-        "CachedContent can not be used with GenerateContent request setting system_instruction, \
-         tools or tool_config.\n\nProposed fix: move those values to CachedContent from \
-         GenerateContent request.",
-    );
-}
-
-#[test]
-fn schema_has_a_fixed_set_of_fields() {
-    let place = "tools[0].function_declarations[0].parameters";
-    for key in ["$schema", "const", "exclusiveMinimum", "multipleOf", "oneOf", "allOf", "$ref"] {
-        refuses_schema(
-            json!({"type": "OBJECT", "properties": {"a": {}, "b": {key: 1}}}),
-            &format!(
-                "Invalid JSON payload received. Unknown name \"{key}\" at \
-                 '{place}.properties[1].value': Cannot find field."
+    let chosen =
+        json!({"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["_g.b:c-1"]}});
+    for (path, right) in [
+        (
+            FLASH,
+            body(json!({"systemInstruction": {"parts": [{"text": "Be brief."}]}, "store": false})),
+        ),
+        (
+            FLASH,
+            config(
+                json!({"responseMimeType": "application/json", "responseJsonSchema": {"const": 1}, "maxOutputTokens": 65536}),
             ),
-        );
+        ),
+        (
+            FLASH,
+            body(
+                json!({"generation_config": {"thinking_config": {"include_thoughts": true, "thinking_budget": -1}}}),
+            ),
+        ),
+        (FLASH, body(json!({"cachedContent": "cachedContents/a"}))),
+        (FLASH, part(json!({"fileData": {"fileUri": "gs://a/b"}}))),
+        (FLASH, part(image.clone())),
+        (FLASH, said(whole)),
+        (FLASH, said(json!([hi(), unsigned[0], unsigned[1], hi()]))),
+        (FLASH, said(json!([hi(), model(json!([skipped])), unsigned[1]]))),
+        (FLASH, said(json!([hi(), model(json!([foreign])), unsigned[1], hi()]))),
+        (FLASH, returned(json!({"response": {"image": {"$ref": "a"}}, "parts": [image]}))),
+        (
+            FLASH,
+            body(
+                json!({"tools": [{"functionDeclarations": [{"name": "_g.b:c-1", "parameters": schema}]}], "toolConfig": chosen}),
+            ),
+        ),
+        (
+            FLASH,
+            body(
+                json!({"tools": search, "toolConfig": {"includeServerSideToolInvocations": true}}),
+            ),
+        ),
+        (FLASH, body(json!({"tools": [{"googleSearch": {}}, {"codeExecution": {}}]}))),
+        (OLD, said(bare)),
+        (OLD, config(json!({"thinkingConfig": {"thinkingBudget": 0}}))),
+        (ARGON, config(json!({"maxOutputTokens": 32768}))),
+        (ARGON, with(config(json!({"maxOutputTokens": 32769})), json!({"continuationToken": "a"}))),
+        (
+            "/v1beta/models/gemini-4-argon:streamGenerateContent",
+            config(json!({"maxOutputTokens": 32769})),
+        ),
+        (
+            VERTEX,
+            body(
+                json!({"modelArmorConfig": {}, "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}}),
+            ),
+        ),
+        (VERTEX, body(json!({"tools": search}))),
+        ("/v1beta/models/gemma-4:generateContent", said(json!([hi(), unsigned[0], unsigned[1]]))),
+    ] {
+        assert_eq!(check_request(&right, &route(path)), Ok(()), "{right}");
     }
-    refuses_schema(
-        json!({"anyOf": [{"uniqueItems": true}]}),
-        &format!(
-            "Invalid JSON payload received. Unknown name \"uniqueItems\" at '{place}.any_of[0]': \
-             Cannot find field."
+}
+
+#[test]
+fn wrong_requests_are_refused() {
+    let number = "is equal to the number of function call parts";
+    let order = "comes immediately after a function call turn";
+    let unknown = |name: &str, place: &str| {
+        format!("Unknown name \"{name}\" at '{place}': Cannot find field.")
+    };
+    let (call_1, results) = (signed(call("1", "f")), user(json!([result("1", "f")])));
+    let calls = model(json!([call_1, call("2", "g")]));
+    let mut changed = call_1.clone();
+    changed["functionCall"]["args"]["a"] = json!(2);
+    let copied = with(call("2", "f"), json!({"thoughtSignature": call_1["thoughtSignature"]}));
+    let merged = with(
+        json!({"text": "ab"}),
+        json!({"thoughtSignature": signed(json!({"text": "b"}))["thoughtSignature"]}),
+    );
+    let corrupted = |call: Value| {
+        ("Corrupted thought signature.", said(json!([hi(), model(json!([call])), results])))
+    };
+    let with_id = said(json!([hi(), model(json!([call("1", "f")])), results]));
+    let search = json!([{"googleSearch": {}}, {"functionDeclarations": [{"name": "f"}]}]);
+    let blob = |fields: Value| json!({"inlineData": with(json!({"mimeType": "image/png", "data": "AAAA"}), fields)});
+    let schema = |schema: Value| functions(json!([{"name": "f", "parameters": schema}]));
+    let mode = |mode: &str| json!({"functionCallingConfig": {"mode": mode, "allowedFunctionNames": ["f"]}});
+    let place = "tools[0].function_declarations[0].parameters.properties.b";
+    let mut cases: Vec<(&str, &str, Value)> = Vec::new();
+    let texts = [
+        unknown("messages", ""),
+        unknown("txt", "contents[0].parts[0]"),
+        unknown("const", place),
+        unknown("store", ""),
+        unknown("modelArmorConfig", ""),
+        unknown("toolCall", "contents[0].parts[0]"),
+        unknown("id", "contents[1].parts[0].function_call"),
+    ]
+    .map(|text| text.replace(" at ''", ""));
+    let [messages, txt, constant, store, armor, tool_call, id] = texts.each_ref();
+    let mut at = |path: &'static str, more: Vec<(&'static str, Value)>| {
+        cases.extend(more.into_iter().map(|(expected, body)| (path, expected, body)));
+    };
+    at(
+        FLASH,
+        vec![
+            ("contents is not specified", body(json!({"contents": []}))),
+            ("contents is not specified", body(json!({"contents": null}))),
+            (
+                "Please use a valid role",
+                said(json!([{"role": "system", "parts": [{"text": "a"}]}])),
+            ),
+            ("Please use a valid role", said(json!([{"parts": [{"text": "a"}]}]))),
+            ("parts must not be empty", said(json!([user(json!([]))]))),
+            ("contents[0]: contents.parts must not be empty", said(json!([{"role": "user"}]))),
+            ("contents[0].parts[0].text' (string), 5", part(json!({"text": 5}))),
+            (
+                "thinking_level' (TYPE_ENUM), \"low\"",
+                config(json!({"thinkingConfig": {"thinkingLevel": "low"}})),
+            ),
+            ("contents[0].parts[0]: 0 is not specified", part(json!({"thought": true}))),
+            ("Cannot set 'text'", part(with(blob(json!({})), json!({"text": "a"})))),
+            ("mimeType is not specified", part(blob(json!({"mimeType": null})))),
+            ("Base64 decoding failed for \"data:\"", part(blob(json!({"data": "data:"})))),
+            ("fileUri is not specified", part(json!({"fileData": {"mimeType": "image/png"}}))),
+            ("must be in the range [0, 2]", config(json!({"temperature": 3}))),
+            ("must be in the range [0, 1]", config(json!({"topP": -1}))),
+            (
+                "at most 5 are allowed, but 6",
+                config(json!({"stopSequences": ["a", "b", "c", "d", "e", "f"]})),
+            ),
+            (
+                "one of thinking budget and",
+                config(json!({"thinkingConfig": {"thinkingBudget": 9, "thinkingLevel": "LOW"}})),
+            ),
+            (
+                "only one of response_schema",
+                config(
+                    json!({"responseSchema": {}, "responseJsonSchema": {}, "responseMimeType": "application/json"}),
+                ),
+            ),
+            ("a response schema needs", config(json!({"responseSchema": {"type": "OBJECT"}}))),
+            (
+                "a response schema needs",
+                config(json!({"responseJsonSchema": {}, "responseMimeType": "text/plain"})),
+            ),
+            (
+                "only one of a schema and",
+                functions(json!([{"name": "f", "parameters": {}, "parametersJsonSchema": {}}])),
+            ),
+            ("functionDeclarations must not be empty", functions(json!([]))),
+            ("tools[0]: 0 is not specified", body(json!({"tools": [{}]}))),
+            (
+                "Cannot set 'urlContext'",
+                body(json!({"tools": [{"googleSearch": {}, "urlContext": {}}]})),
+            ),
+            ("Must be a-z, A-Z, 0-9", functions(json!([{"name": "a b"}]))),
+            ("Must start with a letter or an underscore.", functions(json!([{"name": "1a"}]))),
+            (
+                "Duplicate function declaration found: f",
+                functions(json!([{"name": "f"}, {"name": "f"}])),
+            ),
+            ("Please enable tool_config", body(json!({"tools": search}))),
+            (
+                "set without function_declarations",
+                body(json!({"tools": [{"googleSearch": {}}], "toolConfig": mode("ANY")})),
+            ),
+            (
+                "only be set if the mode is ANY",
+                body(
+                    json!({"tools": [{"functionDeclarations": [{"name": "f"}]}], "toolConfig": mode("AUTO")}),
+                ),
+            ),
+            (
+                "CachedContent can not be used",
+                body(json!({"cachedContent": "a", "tools": [{"googleSearch": {}}]})),
+            ),
+            ("(TYPE_ENUM), \"map\"", schema(json!({"type": "map"}))),
+            ("start with a user turn", said(json!([model(json!([{"text": "hi"}])), hi()]))),
+            ("ends with a user role", said(json!([hi(), model(json!([{"text": "Let me see."}]))]))),
+            (number, said(json!([hi(), calls]))),
+            (number, said(json!([hi(), calls, hi()]))),
+            (number, said(json!([hi(), calls, results]))),
+            (number, said(json!([hi(), calls, results, user(json!([result("2", "g")]))]))),
+            (
+                number,
+                said(json!([
+                    hi(),
+                    model(json!([call_1])),
+                    user(json!([result("1", "f"), result("1", "f")]))
+                ])),
+            ),
+            (order, said(json!([hi(), calls, user(json!([result("2", "g"), result("1", "f")]))]))),
+            (order, said(json!([results]))),
+            (order, returned(json!({"name": "g"}))),
+            (order, returned(json!({"id": "2"}))),
+            (order, returned(json!({"id": null}))),
+            (
+                "call turn comes immediately after a user turn",
+                said(json!([hi(), model(json!([{"text": "a"}])), calls, results])),
+            ),
+            ("in model turns", said(json!([user(json!([call("1", "f")]))]))),
+            (
+                "in model turns",
+                said(json!([hi(), model(json!([call_1])), model(json!([result("1", "f")]))])),
+            ),
+            (
+                "only function response parts",
+                said(json!([
+                    hi(),
+                    model(json!([call_1])),
+                    user(json!([result("1", "f"), {"text": "so"}]))
+                ])),
+            ),
+            ("name is not specified", returned(json!({"name": null}))),
+            ("response is not specified", returned(json!({"response": null}))),
+            (
+                "Unsupported MIME type: audio/wav",
+                returned(json!({"parts": [blob(json!({"mimeType": "audio/wav"}))]})),
+            ),
+            (
+                "Base64 decoding failed",
+                returned(json!({"parts": [blob(json!({"data": "data:image/png;base64,AAAA"}))]})),
+            ),
+            ("`default_api:f` , position 2.", with_id.clone()),
+            (
+                "`default_api:f` , position 2.",
+                said(json!([
+                    hi(),
+                    model(json!([call("1", "f"), signed(call("2", "g"))])),
+                    user(json!([result("1", "f"), result("2", "g")]))
+                ])),
+            ),
+            (
+                "`default_api:f` , position 4.",
+                said(json!([
+                    hi(),
+                    model(json!([call_1])),
+                    results,
+                    model(json!([call("1", "f")])),
+                    results
+                ])),
+            ),
+            corrupted(changed),
+            corrupted(merged),
+            corrupted(signed_at("/v1beta/models/gemini-3.7-flash:generateContent", call("1", "f"))),
+            corrupted(signed_at(VERTEX, call("1", "f"))),
+            (
+                "Corrupted",
+                said(json!([
+                    hi(),
+                    model(json!([call_1, copied])),
+                    user(json!([result("1", "f"), result("2", "f")]))
+                ])),
+            ),
+        ],
+    );
+    at(
+        OLD,
+        vec![
+            (
+                "Thinking level is not supported",
+                config(json!({"thinkingConfig": {"thinkingLevel": "LOW"}})),
+            ),
+            ("Tool use with function calling", body(json!({"tools": search}))),
+            (
+                "'application/json' is unsupported",
+                with(
+                    functions(json!([{"name": "f"}])),
+                    json!({"generationConfig": {"responseMimeType": "application/json"}}),
+                ),
+            ),
+        ],
+    );
+    at(
+        PRO,
+        vec![("Budget 0 is invalid", config(json!({"thinkingConfig": {"thinkingBudget": 0}})))],
+    );
+    at(ARGON, vec![("must be at most 32768", config(json!({"maxOutputTokens": 32769})))]);
+    at(
+        VERTEX,
+        vec![("empty mimeType parameter", part(json!({"fileData": {"fileUri": "gs://a/b"}})))],
+    );
+    cases.push((FLASH, messages, body(json!({"messages": []}))));
+    cases.push((FLASH, txt, part(json!({"txt": "hi"}))));
+    cases.push((FLASH, constant, schema(json!({"properties": {"b": {"const": 1}}}))));
+    cases.push((FLASH, armor, body(json!({"modelArmorConfig": {}}))));
+    cases.push((VERTEX, store, body(json!({"store": true}))));
+    cases.push((VERTEX, tool_call, part(json!({"toolCall": {"toolType": "GOOGLE_SEARCH"}}))));
+    cases.push((OLD, id, with_id));
+    let mut found = Vec::new();
+    for (path, expected, body) in cases {
+        found.extend(check_refused(
+            vec![(expected, body)],
+            |body| check_request(body, &route(path)),
+            |error| {
+                assert_eq!((error.code, error.status.as_str()), (400, "INVALID_ARGUMENT"));
+                error.message
+            },
+        ));
+    }
+    found.extend(embedding_refusals());
+    check_coverage(&TABLE, &found);
+}
+
+/// Checks requests for embeddings, and returns the messages of the wrong ones.
+fn embedding_refusals() -> Vec<String> {
+    let vertex =
+        |model: &str| format!("/v1/projects/p/locations/eu/publishers/google/models/{model}");
+    let (google, batch, open, single) = (
+        "/v1beta/models/gemini-embedding-2:batchEmbedContents".to_owned(),
+        vertex("gemini-embedding-2:batchEmbedContents"),
+        vertex("maas-e5:batchEmbedContents"),
+        vertex("gemini-embedding-2:embedContent"),
+    );
+    let (text, first) =
+        (vertex("text-embedding-005:predict"), vertex("gemini-embedding-001:predict"));
+    let content = json!({"content": {"parts": [{"text": "one"}]}});
+    let request = with(
+        content.clone(),
+        json!({"model": "models/gemini-embedding-2", "outputDimensionality": 3}),
+    );
+    let requests = |requests: Vec<Value>| json!({"requests": requests});
+    let instances = |count: usize| json!({"instances": vec![json!({"content": "a", "task_type": "CLUSTERING"}); count]});
+    let image =
+        json!({"content": {"parts": [{"inlineData": {"mimeType": "image/png", "data": ""}}]}});
+    for (path, right) in [
+        (&google, requests(vec![request.clone(); 100])),
+        (&batch, requests(vec![content.clone()])),
+        (
+            &single,
+            with(content.clone(), json!({"embed_content_config": {"output_dimensionality": 3}})),
         ),
-    );
-    refuses_schema(
-        json!({"type": ["string", "null"]}),
-        &format!(
-            "Invalid JSON payload received. Unknown name \"type\" at '{place}': Proto field is not \
-             repeating, cannot start list."
+        (&text, with(instances(250), json!({"parameters": {"autoTruncate": false}}))),
+        (&first, instances(1)),
+    ] {
+        assert_eq!(check_embeddings_request(&right, &route(path)), Ok(()), "{path}: {right}");
+    }
+    let cases = [
+        (&google, "at most 100 are allowed, but 101", requests(vec![request.clone(); 101])),
+        (&google, "must not be empty", requests(Vec::new())),
+        (
+            &google,
+            "requests[0]: model must be the model of the batch",
+            requests(vec![content.clone()]),
         ),
-    );
-    refuses_schema(
-        json!({"enum": [1]}),
-        &format!("Invalid value at '{place}.enum[0]' (TYPE_STRING), 1"),
-    );
-    refuses_schema(
-        json!({"type": "map"}),
-        &format!("Invalid value at '{place}.type' (TYPE_ENUM), \"MAP\""),
-    );
-    refuses_schema(
-        json!({"items": {"type": "ARRAY"}}),
-        &format!("* GenerateContentRequest.{place}.items.items: missing field."),
-    );
-    refuses_schema(
-        json!({"properties": {"a": {}}, "required": ["a", "b"]}),
-        &format!("* GenerateContentRequest.{place}.required[1]: property is not defined"),
-    );
-    refuses_function(
-        json!({"name": "f", "parameters": {}, "parametersJsonSchema": {}}),
-        "* GenerateContentRequest.tools[0].function_declarations[0].parameters_json_schema: only \
-         one of parameters and parameters_json_schema can be set.",
-    );
+        (
+            &google,
+            "requests[0].model: model must be the model of the batch",
+            requests(vec![with(content.clone(), json!({"model": "gemini-embedding-2"}))]),
+        ),
+        (
+            &google,
+            "content must have parts with text",
+            requests(vec![with(image.clone(), json!({"model": "models/gemini-embedding-2"}))]),
+        ),
+        (&single, "content must have parts with text", image),
+        (&open, "Precondition check failed.", requests(vec![content.clone()])),
+        (&first, "at most 1 instance", instances(2)),
+        (&text, "at most 250 are allowed", instances(251)),
+    ];
+    let mut found: Vec<String> = Vec::new();
+    for (path, expected, body) in cases {
+        let check = |body: &Value| check_embeddings_request(body, &route(path));
+        found.extend(check_refused(vec![(expected, body)], check, |error| error.message));
+    }
+    for (path, body) in [
+        (vertex("text-embedding-005:embedContent"), content),
+        (vertex("gemini-embedding-2:predict"), instances(1)),
+    ] {
+        let error = check_embeddings_request(&body, &route(&path)).unwrap_err();
+        assert_eq!((error.code, error.status.as_str()), (400, "FAILED_PRECONDITION"), "{path}");
+    }
+    found
 }

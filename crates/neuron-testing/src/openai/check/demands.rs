@@ -3,37 +3,31 @@
 use serde_json::Value;
 
 use super::ApiError;
+use crate::checker::values_at;
 use crate::openai::Dialect;
 
 /// Checks the body of a request against the additional rules of a server that imitates OpenAI's API. `dialect` selects
 /// the rules. OpenAI itself does not have them. Returns a 400 for the first broken rule.
 pub(in super::super) fn check_demands(body: &Value, dialect: &Dialect) -> Result<(), ApiError> {
-    let messages = || body.get("messages").and_then(Value::as_array).into_iter().flatten();
-    for object in std::iter::once(body).chain(messages()) {
-        if let Some(field) = dialect.refused.iter().find(|field| object.get(field).is_some()) {
-            return refuse(&format!("Extra inputs are not permitted: {field}"));
-        }
+    let has = |places: &str| !values_at(body, places).is_empty();
+    let is_refused = |field: &&&str| has(&format!("{field}|messages.*.{field}"));
+    if let Some(field) = dialect.refused.iter().find(is_refused) {
+        return refuse(&format!("Extra inputs are not permitted: {field}"));
     }
-    for message in messages() {
-        let calls = message.get("tool_calls").and_then(Value::as_array);
-        let reasoning = message.get("reasoning_content").and_then(Value::as_str);
-        if dialect.reasoning_with_calls
-            && calls.is_some()
-            && reasoning.unwrap_or_default().is_empty()
-        {
-            return refuse("The `reasoning_content` must be passed back to the API.");
-        }
-        let ids = calls.into_iter().flatten().filter_map(|call| call.get("id"));
-        for id in ids.chain(message.get("tool_call_id")).filter_map(Value::as_str) {
-            let is_short = id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric());
-            if dialect.short_call_ids && !is_short {
-                return refuse(&format!(
-                    "Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9."
-                ));
-            }
-        }
+    let unexplained =
+        "messages.*[tool_calls,!reasoning_content]|messages.*[tool_calls,reasoning_content=]";
+    if dialect.reasoning_with_calls && has(unexplained) {
+        return refuse("The `reasoning_content` must be passed back to the API.");
     }
-    Ok(())
+    let ids = values_at(body, "messages.*.tool_calls.*.id|messages.*.tool_call_id").into_iter();
+    let is_short = |id: &&str| id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric());
+    let mut long = ids.filter_map(|(_, id)| id.as_str()).filter(|id| !is_short(id));
+    match long.next().filter(|_| dialect.short_call_ids) {
+        Some(id) => {
+            refuse(&format!("Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9."))
+        }
+        None => Ok(()),
+    }
 }
 
 fn refuse(text: &str) -> Result<(), ApiError> {
