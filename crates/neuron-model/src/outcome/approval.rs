@@ -14,7 +14,7 @@ use crate::{
 
 /// The state of a run that stopped because tool calls need an approval.
 ///
-/// [`LoopError::ApprovalRequired`](crate::LoopError::ApprovalRequired) contains it. `pending` of a conversation of
+/// `LoopError::ApprovalRequired` contains it. `pending` of a conversation of
 /// `neuron_loop` returns it too, also after the conversation was stored.
 ///
 /// Any process can continue the run from this state. Store the state as JSON and show [`calls`](Self::calls) to a
