@@ -40,7 +40,6 @@ mod local_durable;
 mod loop_detector;
 mod permission_rules;
 mod runs;
-mod sandbox;
 mod steps;
 mod tracing_hook;
 
@@ -66,6 +65,9 @@ pub use in_memory_sessions::InMemorySessionStorage;
 pub use lease::{Moment, while_held};
 pub use local_durable::{LocalDurableContext, LocalSignals};
 pub use loop_detector::{LoopDetector, LoopThresholds};
+pub use neuron_sandbox::{CommandTool, Confined, NoOpSandbox};
+#[cfg(feature = "process-sandbox")]
+pub use neuron_sandbox::{Confinement, ProcessCounting, ProcessSandbox, ProcessSandboxBuilder};
 pub use neuron_types::{
     Sandbox, Session, SessionRevision, SessionState, SessionStorage, SessionSummary,
     VersionedSessionStorage, check_session_id,
@@ -75,9 +77,6 @@ pub use permission_rules::{
     PermissionRules,
 };
 pub use runs::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent, WaitsFor};
-pub use sandbox::{CommandTool, Confined, NoOpSandbox};
-#[cfg(feature = "process-sandbox")]
-pub use sandbox::{Confinement, ProcessCounting, ProcessSandbox, ProcessSandboxBuilder};
 pub use steps::{
     DEFAULT_RECORD_LIMIT, EffectScope, StepRecord, ToolRequest, UnknownOutcome, outcome_unknown,
 };

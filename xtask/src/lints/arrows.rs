@@ -22,7 +22,8 @@ const ARROWS: &str = "
     neuron-tower: neuron-types
     neuron-loop: neuron-types neuron-tool
     neuron-mcp: neuron-types neuron-tool
-    neuron-runtime: neuron-types neuron-tool
+    neuron-sandbox: neuron-types
+    neuron-runtime: neuron-types neuron-tool neuron-sandbox
     neuron-subagent: neuron-types neuron-tool neuron-loop
     neuron-sqlite: neuron-types
     neuron-session-sqlite: neuron-types neuron-sqlite

@@ -1,5 +1,7 @@
 //! Tests of the process sandbox with programs that attack it, and with programs that must work in it.
 
+#![cfg(all(target_os = "linux", feature = "process-sandbox"))]
+
 mod attacker;
 mod ends;
 mod files;

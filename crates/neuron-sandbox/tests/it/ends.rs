@@ -13,7 +13,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::{OpenOptions, Receiver};
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::support::{Folder, build, builder, run, run_in, shell, text};
+use crate::support::{Folder, build, builder, run, run_in, shell, text};
 
 /// Shell script that starts several kinds of processes. They include background processes, orphans, stopped processes,
 /// and processes that ignore signals or redirect their output. Each process keeps the named pipe `pipe` open.
@@ -144,7 +144,7 @@ async fn host() {
     if std::env::var_os("HOST_ADOPTS").is_some() {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     }
-    let builder = neuron_runtime::ProcessSandbox::builder(&folder)
+    let builder = neuron_sandbox::ProcessSandbox::builder(&folder)
         .accept_older_kernel()
         .write(&folder)
         .read("/proc");
@@ -161,7 +161,7 @@ async fn no_process_remains_after_this_process_dies() {
     let path = pipe(&folder);
     let Some(_) = build(builder(&folder)) else { return };
     let mut host = Command::new(std::env::current_exe().unwrap())
-        .args(["sandbox::ends::host", "--exact", "--nocapture"])
+        .args(["ends::host", "--exact", "--nocapture"])
         .env("HOST", folder.path())
         .env("HOST_RUNS", format!("{MANY}\nsleep 1000"))
         .stdout(Stdio::null())
@@ -185,7 +185,7 @@ async fn process_that_ignores_signals_ends_after_this_process_dies() {
         sleep 100 & echo held >&5; sleep 100";
     for _ in 0..5 {
         let mut host = Command::new(std::env::current_exe().unwrap())
-            .args(["sandbox::ends::host", "--exact", "--nocapture"])
+            .args(["ends::host", "--exact", "--nocapture"])
             .env("HOST", folder.path())
             .env("HOST_RUNS", script)
             .stdout(Stdio::null())
@@ -206,7 +206,7 @@ async fn adopted_orphans_are_waited_for() {
     let Some(_) = build(builder(&folder)) else { return };
     let script = "n=0; while [ $n -lt 400 ]; do (true &); n=$((n + 1)); done; echo end";
     let host = Command::new(std::env::current_exe().unwrap())
-        .args(["sandbox::ends::host", "--exact", "--nocapture"])
+        .args(["ends::host", "--exact", "--nocapture"])
         .env("HOST", folder.path())
         .env("HOST_ADOPTS", "1")
         .env("HOST_RUNS", script)
@@ -224,7 +224,7 @@ async fn sandbox_rejects_a_process_that_ignores_sigchld() {
     let host = Command::new("env")
         .arg("--ignore-signal=CHLD")
         .arg(std::env::current_exe().unwrap())
-        .args(["sandbox::ends::host", "--exact", "--nocapture"])
+        .args(["ends::host", "--exact", "--nocapture"])
         .env("HOST", folder.path())
         .env("HOST_RUNS", "echo hi > ran")
         .output()

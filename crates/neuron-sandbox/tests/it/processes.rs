@@ -2,10 +2,10 @@
 
 use std::process::{Command, Stdio};
 
-use neuron_runtime::Confinement;
+use neuron_sandbox::Confinement;
 use neuron_types::ToolCommand;
 
-use crate::sandbox::support::{Folder, assert_refused, attempt, build, builder, run, shell, text};
+use crate::support::{Folder, assert_refused, attempt, build, builder, run, shell, text};
 
 #[tokio::test]
 async fn other_processes_cannot_be_accessed() {
@@ -144,7 +144,7 @@ async fn inherited_files_are_closed() {
     let Some(_) = build(builder(&folder)) else { return };
     let host = |redirection: &str| {
         let test = std::env::current_exe().unwrap();
-        let script = format!("exec \"$0\" sandbox::ends::host --exact --nocapture {redirection}");
+        let script = format!("exec \"$0\" ends::host --exact --nocapture {redirection}");
         let mut command = Command::new("bash");
         command
             .args(["-c", &script])

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 
 use neuron_types::{CommandStatus, SandboxError, ToolCommand, ToolContext};
 
-use crate::sandbox::support::{Folder, attempt, build, builder, run, run_in, shell, text};
+use crate::support::{Folder, attempt, build, builder, run, run_in, shell, text};
 
 #[tokio::test]
 async fn program_reads_its_directory_and_standard_input() {

@@ -4,9 +4,9 @@ use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 
-use neuron_runtime::ProcessSandbox;
+use neuron_sandbox::ProcessSandbox;
 
-use crate::sandbox::support::{Folder, assert_refused, attempt, build, builder};
+use crate::support::{Folder, assert_refused, attempt, build, builder};
 
 /// Asserts that a program in the sandbox can open no sockets except IP sockets. It must not reach servers with Unix
 /// sockets.

@@ -21,7 +21,7 @@ use serde_json::Value;
 /// # Example
 ///
 /// ```
-/// use neuron_runtime::CommandTool;
+/// use neuron_sandbox::CommandTool;
 /// use neuron_types::{ToolCommand, ToolContext, ToolDefinition, ToolError};
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -110,8 +110,8 @@ pub trait CommandTool: WasmCompatSend + WasmCompatSync {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use neuron_runtime::Confined;
-/// # use neuron_runtime::CommandTool;
+/// use neuron_sandbox::Confined;
+/// # use neuron_sandbox::CommandTool;
 /// # use neuron_types::*;
 /// # struct Search;
 /// # impl CommandTool for Search {

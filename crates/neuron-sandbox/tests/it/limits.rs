@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use neuron_types::{CommandOutput, SandboxError, SandboxLimit, ToolCommand, ToolOutput};
 
-use crate::sandbox::support::{Folder, attack, attempt, build, builder, run, shell, text};
+use crate::support::{Folder, attack, attempt, build, builder, run, shell, text};
 
 #[track_caller]
 fn exceeded(result: Result<ToolOutput, SandboxError>) -> (SandboxLimit, CommandOutput) {
@@ -89,7 +89,7 @@ async fn memory_limit_stops_an_allocating_program() {
     let said = attempt(&sandbox, "reserve_memory", &[&(4_u64 << 30).to_string()]).await;
     assert!(said.starts_with("refused"), "{said}");
     // Several processes exceed the limit together.
-    let own = "\"$0\" sandbox::attacker::attacker --exact --nocapture";
+    let own = "\"$0\" attacker::attacker --exact --nocapture";
     let script = format!("{own} & {own} & {own} & wait");
     let command =
         ToolCommand::new("sh").arg("-c").arg(script).arg(std::env::current_exe().unwrap());

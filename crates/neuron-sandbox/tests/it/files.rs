@@ -6,7 +6,7 @@ use std::path::Path;
 
 use neuron_types::ToolCommand;
 
-use crate::sandbox::support::{Folder, assert_refused, attempt, build, builder, run};
+use crate::support::{Folder, assert_refused, attempt, build, builder, run};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_runtime::{CommandTool, Confined, NoOpSandbox, ProcessSandbox};
+use neuron_sandbox::{CommandTool, Confined, NoOpSandbox, ProcessSandbox};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     Sandbox as _, SandboxError, ToolCommand, ToolContext, ToolDefinition, ToolDyn, ToolError,
@@ -10,7 +10,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use crate::sandbox::support::{Folder, Runs, build, builder, run, shell};
+use crate::support::{Folder, Runs, build, builder, run, shell};
 
 /// A tool whose code runs in this process.
 struct InProcess;

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// # Example
 ///
 /// ```
-/// use neuron_runtime::{NoOpSandbox, Sandbox};
+/// use neuron_sandbox::{NoOpSandbox, Sandbox};
 /// # use neuron_types::*;
 /// # struct Answer;
 /// # impl ToolDyn for Answer {

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, process};
 
-use neuron_runtime::ProcessCounting;
+use neuron_sandbox::ProcessCounting;
 use neuron_types::{SandboxError, SandboxLimit, ToolCommand};
 
-use crate::sandbox::support::{Folder, build, builder, not_checked, run};
+use crate::support::{Folder, build, builder, not_checked, run};
 
 /// Number of processes that the sandbox allows.
 const LIMIT: u64 = 100;
@@ -93,7 +93,7 @@ impl Fence {
     /// another user.
     fn run(&self, wrapper: &str, counting: ProcessCounting, most: u64) {
         let script = format!(
-            "echo $$ > {procs} && exec {wrapper} \"$0\" --exact sandbox::fork_bomb::within --nocapture",
+            "echo $$ > {procs} && exec {wrapper} \"$0\" --exact fork_bomb::within --nocapture",
             procs = self.0.join("cgroup.procs").display(),
         );
         let mut command = Command::new("/bin/sh");

@@ -102,7 +102,7 @@ use linux::Ready;
 /// # #[cfg(target_os = "linux")]
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use neuron_runtime::ProcessSandbox;
+/// use neuron_sandbox::ProcessSandbox;
 /// use neuron_tool::ToolRegistry;
 /// # let project = std::env::temp_dir();
 ///

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fs, process};
 
-use neuron_runtime::{CommandTool, Confined, ProcessSandbox, ProcessSandboxBuilder};
+use neuron_sandbox::{CommandTool, Confined, ProcessSandbox, ProcessSandboxBuilder};
 use neuron_types::{
     CommandOutput, Sandbox as _, SandboxError, ToolCommand, ToolContext, ToolDefinition, ToolError,
     ToolOutput,
@@ -129,7 +129,7 @@ pub(crate) fn text(result: Result<ToolOutput, SandboxError>) -> String {
 /// Returns the command that runs the attack `what` in this test binary. The attack receives `args`.
 pub(crate) fn attack(what: &str, args: &[&str]) -> ToolCommand {
     ToolCommand::new(std::env::current_exe().unwrap())
-        .args(["sandbox::attacker::attacker", "--exact", "--nocapture", "--test-threads=1"])
+        .args(["attacker::attacker", "--exact", "--nocapture", "--test-threads=1"])
         .env("ATTACK", [&[what], args].concat().join("\n"))
 }
 
