@@ -55,7 +55,7 @@ use std::time::{Duration, Instant};
 use neuron_conformance::case::Case;
 use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_conformance::random::{Random, from_env, unique};
-use neuron_runtime::outcome_unknown;
+use neuron_durable::outcome_unknown;
 use neuron_types::{AgentResult, ContentBlock, ToolEffect};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

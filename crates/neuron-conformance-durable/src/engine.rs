@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{Either, select};
-use neuron_runtime::{LocalDurableContext, LocalSignals};
+use neuron_durable::{LocalDurableContext, LocalSignals};
 use neuron_types::{AgentResult, Durability, DurableAgent, LoopError};
 use serde_json::Value;
 
@@ -120,9 +120,9 @@ pub trait DurableEngine: Sync {
     }
 
     /// Returns the maximum size of a journal record in bytes. Returns `None` if there is no limit, or if the limit is
-    /// three megabytes or more. Default: [`DEFAULT_RECORD_LIMIT`](neuron_runtime::DEFAULT_RECORD_LIMIT).
+    /// three megabytes or more. Default: [`DEFAULT_RECORD_LIMIT`](neuron_durable::DEFAULT_RECORD_LIMIT).
     fn record_limit(&self) -> Option<usize> {
-        Some(neuron_runtime::DEFAULT_RECORD_LIMIT)
+        Some(neuron_durable::DEFAULT_RECORD_LIMIT)
     }
 
     /// Returns `true` if a run can continue as a new execution. Default: `true`.

@@ -47,7 +47,7 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use neuron_runtime::{LocalDurableContext, LocalSignals};
+//! use neuron_durable::{LocalDurableContext, LocalSignals};
 //! use neuron_conformance_durable::*;
 //! use neuron_types::{AgentResult, Durability, DurableAgent};
 //! use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Runs the tool calls of a batch as invocations, with the same requests on every replay ([`Batch`]).
 
-use neuron_runtime::{
+use neuron_durable::{
     EffectScope, StepRecord, ToolRequest, check_tool_call, effect_of, recorded_digest,
 };
 use neuron_types::{ActivityOptions, DurableError, ToolInvocation, ToolOutput, stored_json};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
-use neuron_runtime::{
+use neuron_durable::{
     EffectKeys, EffectScope, LocalDurableContext, RequestLog, StepRecord, execute_as_batch,
 };
 use neuron_types::{

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use neuron_runtime::{EffectScope, LocalDurableContext, StepRecord, ToolRequest};
+use neuron_durable::{EffectScope, LocalDurableContext, StepRecord, ToolRequest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     Durability, DurableAgent, DurableContext, DurableError, Provider, Start, ToolContext, ToolDyn,

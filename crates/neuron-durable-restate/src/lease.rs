@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use neuron_runtime::{Moment, while_held};
+use neuron_durable::{Moment, while_held};
 use neuron_types::DurableError;
 use restate_sdk::errors::HandlerResult;
 

@@ -66,7 +66,7 @@
 //! # Steps on Restate
 //!
 //! - **Model calls** are steps of the run's invocation. Retries, timeouts and live deltas work as in a
-//!   [`LocalDurableContext`](neuron_runtime::LocalDurableContext). The response or error is journaled. If the process
+//!   [`LocalDurableContext`](neuron_durable::LocalDurableContext). The response or error is journaled. If the process
 //!   dies during a model call, the call is made again.
 //! - **Tool calls** are invocations of their own. They are started and awaited in call order. The calls of a parallel
 //!   batch run concurrently, on any process that serves the agent. An
@@ -126,7 +126,7 @@
 //! # Late decisions
 //!
 //! The outcome of a run that ended with `ApprovalRequired` has the whole state of the run. Use
-//! [`revive`](neuron_runtime::DurableRuns::revive) to continue it as a new run, with the decisions and the same
+//! [`revive`](neuron_durable::DurableRuns::revive) to continue it as a new run, with the decisions and the same
 //! idempotency keys. Send further signals to the id that `revive` returns. A run is revived only once, and a second
 //! call returns the same id.
 //!
@@ -135,15 +135,15 @@
 //!
 //! # Operating
 //!
-//! [`AgentRuns`] implements [`DurableRuns`](neuron_runtime::DurableRuns) with both ports of Restate. Each run writes
+//! [`AgentRuns`] implements [`DurableRuns`](neuron_durable::DurableRuns) with both ports of Restate. Each run writes
 //! its wait, its agent version and its end to a register, the object `support.waiting`. One query therefore lists all
 //! runs.
 //!
 //! A register entry is removed a day after the end of its run, by a scheduled call of the handler `forget`. A killed
 //! run cannot schedule this call. The first `list` after Restate has deleted the killed run removes its entry. A run
-//! whose entry or outcome cannot be parsed is listed as [damaged](neuron_runtime::RunStatus::Damaged).
+//! whose entry or outcome cannot be parsed is listed as [damaged](neuron_durable::RunStatus::Damaged).
 //!
-//! A run whose agent changed is [stalled](neuron_runtime::RunStatus::Stalled) as soon as Restate has tried it with the
+//! A run whose agent changed is [stalled](neuron_durable::RunStatus::Stalled) as soon as Restate has tried it with the
 //! changed agent. A suspended run is tried when its wait ends. If an agent inside a call changed, the parent run is
 //! stalled. If Restate has paused a run, the reason in its summary ends with the request that resumes it.
 //!
@@ -177,7 +177,7 @@
 //!
 //! - Code of another version, or without a version, fails with a text that names both versions, before it writes to the
 //!   journal.
-//! - With [`ChangedAgent::GoOn`](neuron_runtime::ChangedAgent) the run continues, and its next step pins the run to the
+//! - With [`ChangedAgent::GoOn`](neuron_durable::ChangedAgent) the run continues, and its next step pins the run to the
 //!   new version. From then on code of the old version fails. Keep `GoOn` until these runs have ended, because each
 //!   invocation is also checked against the version with which it began.
 //! - Tools are not checked, and run in any version.

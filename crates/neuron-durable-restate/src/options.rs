@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_runtime::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
+use neuron_durable::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
 
 /// Maximum value of [`RestateOptions::record_limit`] in bytes. It is half of Restate's limit for a message, 32 MiB. If
 /// Restate rejected a message with a model response, the model call would be made and paid again.

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use neuron_runtime::ChangedAgent;
+use neuron_durable::ChangedAgent;
 use neuron_types::DurableError;
 use serde_json::Value;
 
@@ -132,7 +132,7 @@ fn text(version: Option<String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use neuron_runtime::ChangedAgent;
+    use neuron_durable::ChangedAgent;
     use neuron_types::DurableError;
 
     use super::{Pin, with_change};

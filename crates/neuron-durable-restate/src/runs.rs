@@ -5,7 +5,7 @@ mod server;
 
 use std::fmt;
 
-use neuron_runtime::{DurableRuns, RunSummary, RunsError};
+use neuron_durable::{DurableRuns, RunSummary, RunsError};
 use neuron_types::{ApprovalDecisions, Start};
 use restate_sdk::ingress::RequestExecutor;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ use server::{Answer, Server};
 ///
 /// ```no_run
 /// use neuron_durable_restate::AgentRuns;
-/// use neuron_runtime::{DurableRuns, RunsError};
+/// use neuron_durable::{DurableRuns, RunsError};
 ///
 /// # async fn list() -> Result<(), RunsError> {
 /// let runs = AgentRuns::new("support", "http://localhost:8080", "http://localhost:9070");

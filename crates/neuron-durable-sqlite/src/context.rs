@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_runtime::{
+use neuron_durable::{
     EffectKeys, LocalDurableContext, RequestLog, UnknownOutcome, execute_as_batch,
 };
 use neuron_tool::ToolRegistry;
@@ -79,7 +79,7 @@ const DEFAULT_CONTINUE_AFTER: usize = 1000;
 /// change. The run is then listed as [stalled](crate::RunStatus::Stalled), and its journal stays unchanged.
 ///
 /// The run continues when the change is undone, or when the run is opened with
-/// [`ChangedAgent::GoOn`](neuron_runtime::ChangedAgent::GoOn).
+/// [`ChangedAgent::GoOn`](neuron_durable::ChangedAgent::GoOn).
 ///
 /// Only one step may be in progress at a time. The calls of a tool batch run concurrently.
 ///

@@ -1,6 +1,6 @@
 //! Implements [`DurableRuns`], the common interface of all durable engines, for [`SqliteRuns`].
 
-use neuron_runtime::{DurableRuns, RunsError};
+use neuron_durable::{DurableRuns, RunsError};
 use neuron_types::ApprovalDecisions;
 use serde_json::Value;
 

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{Either, select};
-use neuron_runtime::{effect_of, outcome_unknown};
+use neuron_durable::{effect_of, outcome_unknown};
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{

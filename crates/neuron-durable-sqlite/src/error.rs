@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use neuron_runtime::RunsError;
+use neuron_durable::RunsError;
 use neuron_sqlite::{Abort, SqliteError};
 use neuron_types::{DurableError, LoopError, StorageError, check_session_id};
 

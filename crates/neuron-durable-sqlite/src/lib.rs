@@ -302,7 +302,7 @@ mod versions;
 
 pub use context::SqliteDurableContext;
 pub use error::JournalError;
-pub use neuron_runtime::{ChangedAgent, DurableRuns, RunsError, UnknownOutcome};
+pub use neuron_durable::{ChangedAgent, DurableRuns, RunsError, UnknownOutcome};
 pub use neuron_sqlite::{SqliteError, SqliteOptions, Synchronous, accept_older};
 pub use pool::RunPool;
 pub use run_builder::RunBuilder;

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use neuron_runtime::Moment;
+use neuron_durable::Moment;
 use neuron_sqlite::Database;
 
 use crate::JournalError;

@@ -1,6 +1,6 @@
 //! A model call as a step of the journal.
 
-use neuron_runtime::StepRecord;
+use neuron_durable::StepRecord;
 use neuron_types::{
     ActivityOptions, CompletionResponse, DeltaSink, DurableContext, DurableError, Provider,
     RequestRef,

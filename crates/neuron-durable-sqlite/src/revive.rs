@@ -1,7 +1,7 @@
 //! Continuing a run with decisions that arrive after the deadline of its wait ([`revive`]).
 
 use chrono::Utc;
-use neuron_runtime::RunsError;
+use neuron_durable::RunsError;
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{ApprovalDecisions, PendingApproval};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use neuron_runtime::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
+use neuron_durable::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
 use neuron_tool::ToolRegistry;
 use neuron_types::{Provider, Start};
 use serde::Serialize;

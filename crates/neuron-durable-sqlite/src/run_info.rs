@@ -1,7 +1,7 @@
 //! Details of a run for operators.
 
 use chrono::{DateTime, Utc};
-pub use neuron_runtime::{RunStatus, RunSummary, WaitEvent, WaitsFor};
+pub use neuron_durable::{RunStatus, RunSummary, WaitEvent, WaitsFor};
 use neuron_types::{
     AgentResult, DurableError, LoopError, PendingApproval, StopReason, TokenUsage, ToolEffect,
 };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chrono::Utc;
-use neuron_runtime::{DEFAULT_RECORD_LIMIT, RunsError};
+use neuron_durable::{DEFAULT_RECORD_LIMIT, RunsError};
 use neuron_sqlite::{Database, SqliteOptions};
 use neuron_tool::ToolRegistry;
 use neuron_types::{ApprovalDecisions, DurableAgent, Provider, stored_json};

@@ -2,7 +2,7 @@
 //! tells the status, the open wait and the signals that the run accepts.
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use neuron_runtime::{WaitEvent, WaitsFor};
+use neuron_durable::{WaitEvent, WaitsFor};
 use neuron_sqlite::Abort;
 use neuron_types::{PendingApproval, stored_json};
 use serde::Deserialize;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use neuron_runtime::{StepRecord, check_tool_call, recorded_digest};
+use neuron_durable::{StepRecord, check_tool_call, recorded_digest};
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Transaction;
 

@@ -1,6 +1,6 @@
 //! Recording a value from outside of the run as a step.
 
-use neuron_runtime::StepRecord;
+use neuron_durable::StepRecord;
 use neuron_types::{DurableError, Provider};
 use serde_json::Value;
 

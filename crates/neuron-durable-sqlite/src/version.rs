@@ -1,6 +1,6 @@
 //! The version of the agent to which a run is pinned ([`pin`]).
 
-use neuron_runtime::ChangedAgent;
+use neuron_durable::ChangedAgent;
 use neuron_sqlite::Abort;
 
 use crate::JournalError;

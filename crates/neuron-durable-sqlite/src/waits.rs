@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use chrono::Utc;
-use neuron_runtime::StepRecord;
+use neuron_durable::StepRecord;
 use neuron_sqlite::Abort;
 use neuron_types::{DurableError, PendingApproval, Provider, stored_json};
 use serde::Serialize;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use chrono::Utc;
 use futures::FutureExt;
-use neuron_runtime::{Asked, StepRecord, ToolRequest};
+use neuron_durable::{Asked, StepRecord, ToolRequest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentPath, AgentTool, BoxedProvider, CacheControl, CompletionRequest,

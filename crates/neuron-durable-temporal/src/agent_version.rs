@@ -1,6 +1,6 @@
 //! The version of the agent to which a run is pinned ([`AgentVersion`]).
 
-use neuron_runtime::ChangedAgent;
+use neuron_durable::ChangedAgent;
 use neuron_types::DurableError;
 use serde::{Deserialize, Serialize};
 use temporalio_common::MemoValues;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_runtime::{EffectKeys, EffectScope, RequestLog, ToolRequest};
+use neuron_durable::{EffectKeys, EffectScope, RequestLog, ToolRequest};
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
     DurableContext, DurableError, KnownEffect, LoopError, PendingApproval, RequestRef, Start,

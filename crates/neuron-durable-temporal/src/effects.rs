@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use neuron_runtime::effect_of;
+use neuron_durable::effect_of;
 use neuron_types::{DurableError, KnownEffect, ToolOutput};
 use serde::{Deserialize, Serialize};
 

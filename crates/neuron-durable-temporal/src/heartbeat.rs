@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use neuron_runtime::Moment;
+use neuron_durable::Moment;
 use neuron_types::{DurableError, WasmCompatSend};
 use temporalio_client::errors::WorkflowInteractionError;
 use temporalio_client::grpc::WorkflowService;
@@ -81,7 +81,7 @@ pub(crate) async fn while_held<T>(
     let lease = info.heartbeat_timeout.unwrap_or(LONGEST_LEASE);
     let (client, task_token) = (ctx.client(), info.task_token.clone());
     let claim = Claim { client, task_token, lease, proven: Mutex::default() };
-    neuron_runtime::while_held(lease, || claim.prove(), work).await
+    neuron_durable::while_held(lease, || claim.prove(), work).await
 }
 
 /// Checks that this worker still holds the workflow task of a local activity that is about to begin. `started` is the

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use neuron_runtime::Asked;
+use neuron_durable::Asked;
 use neuron_types::{ActivityOptions, CacheControl, CompletionRequest};
 
 /// The request of a local model call, with everything that its activity needs.
@@ -74,7 +74,7 @@ impl Drop for Ticket {
 
 #[cfg(test)]
 mod tests {
-    use neuron_runtime::RequestLog;
+    use neuron_durable::RequestLog;
     use neuron_types::{ActivityOptions, CompletionRequest, RequestRef};
 
     use super::{LocalCall, LocalCalls};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_runtime::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
+use neuron_durable::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
 use neuron_types::RetryPolicy;
 
 use crate::payload_store::PayloadStore;

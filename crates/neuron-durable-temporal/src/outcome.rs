@@ -83,7 +83,7 @@ pub struct RunFailure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Box<PendingApproval>>,
     /// Signals that the run had not received when it failed. The run gets them if it is
-    /// [revived](neuron_runtime::DurableRuns::revive). Empty if they do not fit into a payload.
+    /// [revived](neuron_durable::DurableRuns::revive). Empty if they do not fit into a payload.
     #[serde(default, skip_serializing_if = "Untaken::is_empty")]
     pub(crate) signals: Untaken,
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use futures::FutureExt;
-use neuron_runtime::{StepRecord, ToolRequest};
+use neuron_durable::{StepRecord, ToolRequest};
 use neuron_types::{Durability, DurableAgent, ToolOutput, ToolSet};
 use serde::{Deserialize, Serialize};
 use temporalio_macros::{workflow, workflow_methods};

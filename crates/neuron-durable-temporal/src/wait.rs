@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use neuron_runtime::{WaitEvent, WaitsFor};
+use neuron_durable::{WaitEvent, WaitsFor};
 use neuron_types::PendingApproval;
 use serde::{Deserialize, Serialize};
 

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, SubsecRound, Utc};
 use hmac::{Hmac, KeyInit, Mac};
+use neuron_durable::hexadecimal;
 use neuron_types::{ApprovalError, ApprovalSignature, ApprovalSigner, PendingCall, ToolDefinition};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-
-use crate::digest::hexadecimal;
 
 /// A key that signs an agent's pending calls, which are tool calls that wait for an approval.
 ///

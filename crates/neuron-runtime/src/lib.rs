@@ -1,5 +1,7 @@
 //! Sessions, guardrails, permission rules, sandboxes and logs for agents in production.
 //!
+//! The crate re-exports `neuron-sandbox`, and `neuron-durable` with the parts that all durable engines share.
+//!
 //! # Where to look
 //!
 //! | for | see |
@@ -14,7 +16,7 @@
 //! | signatures on calls that wait for an approval | `ApprovalKey` (feature `signed-approvals`) |
 //! | a durable context for development on one machine, without an engine | [`LocalDurableContext`], [`LocalSignals`] |
 //! | listing, inspecting, cancelling and signalling the runs of a durable engine | [`DurableRuns`] |
-//! | adapters for durable engines | [`StepRecord`], [`RequestLog`], [`EffectKeys`], [`effect_of`], [`EffectScope`], [`ToolRequest`], [`llm_digest`], [`tool_digest`], [`execute_as_batch`], `while_held` |
+//! | engines of your own for durable runs | the crate `neuron-durable`: [`StepRecord`], [`RequestLog`], [`EffectKeys`], `while_held` |
 //! | tools that run programs, and sandboxes for these programs | [`Sandbox`], [`CommandTool`], [`NoOpSandbox`], `ProcessSandbox` (feature `process-sandbox`) |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -25,34 +27,21 @@ mod in_memory_sessions;
 
 #[cfg(feature = "signed-approvals")]
 mod approval_key;
-mod asked;
-mod batch_of_one;
 mod cache_miss_detector;
 mod combined_policy;
-mod digest;
-mod effect_keys;
 mod guardrail;
 mod guardrail_hook;
 mod guardrail_text;
-#[cfg(not(target_family = "wasm"))]
-mod lease;
-mod local_durable;
 mod loop_detector;
 mod permission_rules;
-mod runs;
-mod steps;
 mod tracing_hook;
 
 #[cfg(feature = "signed-approvals")]
 pub use approval_key::ApprovalKey;
-pub use asked::{Asked, ChangedAgent, RequestLog};
-pub use batch_of_one::execute_as_batch;
 pub use cache_miss_detector::{
     CacheMiss, CacheMissCause, CacheMissDetector, CachedModel, PrefixChange, PrefixPart,
 };
 pub use combined_policy::CombinedPolicy;
-pub use digest::{check_tool_call, llm_digest, recorded_digest, tool_digest};
-pub use effect_keys::{EffectKeys, effect_of};
 #[cfg(not(target_family = "wasm"))]
 pub use file_sessions::FileSessionStorage;
 pub use guardrail::{
@@ -61,10 +50,15 @@ pub use guardrail::{
 };
 pub use guardrail_hook::{GuardrailHook, GuardrailHookBuilder};
 pub use in_memory_sessions::InMemorySessionStorage;
-#[cfg(not(target_family = "wasm"))]
-pub use lease::{Moment, while_held};
-pub use local_durable::{LocalDurableContext, LocalSignals};
 pub use loop_detector::{LoopDetector, LoopThresholds};
+pub use neuron_durable::{
+    Asked, ChangedAgent, DEFAULT_RECORD_LIMIT, DurableRuns, EffectKeys, EffectScope,
+    LocalDurableContext, LocalSignals, RequestLog, RunStatus, RunSummary, RunsError, StepRecord,
+    ToolRequest, UnknownOutcome, WaitEvent, WaitsFor, check_tool_call, effect_of, execute_as_batch,
+    llm_digest, outcome_unknown, recorded_digest, tool_digest,
+};
+#[cfg(not(target_family = "wasm"))]
+pub use neuron_durable::{Moment, while_held};
 pub use neuron_sandbox::{CommandTool, Confined, NoOpSandbox};
 #[cfg(feature = "process-sandbox")]
 pub use neuron_sandbox::{Confinement, ProcessCounting, ProcessSandbox, ProcessSandboxBuilder};
@@ -75,9 +69,5 @@ pub use neuron_types::{
 pub use permission_rules::{
     AnnotationCondition, ArgumentCondition, ArgumentPattern, PermissionEffect, PermissionRule,
     PermissionRules,
-};
-pub use runs::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent, WaitsFor};
-pub use steps::{
-    DEFAULT_RECORD_LIMIT, EffectScope, StepRecord, ToolRequest, UnknownOutcome, outcome_unknown,
 };
 pub use tracing_hook::TracingHook;

@@ -28,7 +28,7 @@ pub use rule::{AnnotationCondition, PermissionEffect, PermissionRule};
 /// A call that matches no rule gets the [default](Self::with_default), which is to ask.
 ///
 /// Set the policy with `AgentBuilder::permission_policy`, or use it in the middleware
-/// [`PermissionChecker`](neuron_tool::builtin::PermissionChecker), which denies calls that would need an approval.
+/// `PermissionChecker` of `neuron-tool`, which denies calls that would need an approval.
 /// [`CombinedPolicy`](crate::CombinedPolicy) combines it with other policies.
 ///
 /// # Undecidable conditions

@@ -23,17 +23,18 @@ const ARROWS: &str = "
     neuron-loop: neuron-types neuron-tool
     neuron-mcp: neuron-types neuron-tool
     neuron-sandbox: neuron-types
-    neuron-runtime: neuron-types neuron-tool neuron-sandbox
+    neuron-durable: neuron-types neuron-tool
+    neuron-runtime: neuron-types neuron-durable neuron-sandbox
     neuron-subagent: neuron-types neuron-tool neuron-loop
     neuron-sqlite: neuron-types
     neuron-session-sqlite: neuron-types neuron-sqlite
     neuron-session-postgres: neuron-types
-    neuron-durable-sqlite: neuron-types neuron-tool neuron-runtime neuron-sqlite
-    neuron-durable-restate: neuron-types neuron-tool neuron-runtime
-    neuron-durable-temporal: neuron-types neuron-tool neuron-runtime
+    neuron-durable-sqlite: neuron-types neuron-tool neuron-durable neuron-sqlite
+    neuron-durable-restate: neuron-types neuron-tool neuron-durable
+    neuron-durable-temporal: neuron-types neuron-tool neuron-durable
     neuron-testing: neuron-types
     neuron-conformance: neuron-types neuron-testing
-    neuron-conformance-durable: neuron-types neuron-testing neuron-conformance neuron-tool neuron-context neuron-loop neuron-subagent neuron-runtime
+    neuron-conformance-durable: neuron-types neuron-testing neuron-conformance neuron-tool neuron-context neuron-loop neuron-subagent neuron-durable
     neuron-examples:
     neuron-testkit:
     xtask: neuron-testkit

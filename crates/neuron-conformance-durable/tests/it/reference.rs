@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use neuron_conformance_durable::{
     DurableEngine, EffectLog, RunFailure, Scenario, ScenarioProvider, boundary,
 };
-use neuron_runtime::{
+use neuron_durable::{
     Asked, EffectKeys, LocalDurableContext, RequestLog, StepRecord, execute_as_batch,
     outcome_unknown, tool_digest,
 };

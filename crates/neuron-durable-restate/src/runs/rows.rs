@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use neuron_runtime::{RunStatus, RunSummary, WaitEvent, WaitsFor};
+use neuron_durable::{RunStatus, RunSummary, WaitEvent, WaitsFor};
 use neuron_types::stored_json;
 use serde::Deserialize;
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::fmt;
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::{Method, Request};
-use neuron_runtime::RunsError;
+use neuron_durable::RunsError;
 use neuron_types::stored_json;
 use restate_sdk::ingress::RequestExecutor;
 use serde::Deserialize;

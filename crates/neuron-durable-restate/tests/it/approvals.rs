@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_runtime::{DurableRuns, RunStatus, WaitEvent};
+use neuron_durable::{DurableRuns, RunStatus, WaitEvent};
 use neuron_types::ApprovalDecisions;
 use serde_json::{Value, json};
 

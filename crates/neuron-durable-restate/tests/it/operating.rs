@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use neuron_durable::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent};
 use neuron_durable_restate::AgentRuns;
-use neuron_runtime::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent};
 use neuron_testkit::engines::RestateServer;
 use serde_json::json;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::{Request, Response};
+use neuron_durable::{DurableRuns, RunStatus, RunsError};
 use neuron_durable_restate::restate_sdk::ingress::RequestExecutor;
 use neuron_durable_restate::{AgentRuns, PlainHttp};
-use neuron_runtime::{DurableRuns, RunStatus, RunsError};
 use serde_json::{Value, json};
 
 use crate::http;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_context::SlidingWindowStrategy;
+use neuron_durable::{ChangedAgent, UnknownOutcome};
 use neuron_durable_restate::{AgentService, RestateOptions};
 use neuron_loop::{ApprovalSignal, Conversation, LoopConfig, RunEvent};
-use neuron_runtime::{ChangedAgent, UnknownOutcome};
 use neuron_types::{
     AgentResult, Durability, DurableAgent, DurableContext, LoopError, PermissionDecision,
     PermissionPolicy, RetryPolicy, Start, StreamEvent, ToolContext, WasmBoxedFuture,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_runtime::RunStatus;
+use neuron_durable::RunStatus;
 use serde_json::json;
 
 use crate::http;

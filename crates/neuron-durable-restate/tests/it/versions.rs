@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_runtime::{DurableRuns, RunStatus};
+use neuron_durable::{DurableRuns, RunStatus};
 
 use crate::operating::becomes;
 use crate::scene::Scene;

@@ -110,7 +110,7 @@ impl PermissionPolicy for Policy {
 async fn undisturbed() -> AgentResult {
     let agent = Agent::new();
     let local =
-        neuron_runtime::LocalDurableContext::new(agent.model.clone(), Arc::new(agent.registry()));
+        neuron_durable::LocalDurableContext::new(agent.model.clone(), Arc::new(agent.registry()));
     agent.run_in("go".into(), Durability::new(local)).await.unwrap()
 }
 

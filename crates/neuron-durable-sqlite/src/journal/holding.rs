@@ -81,7 +81,7 @@ impl Journal {
                 Either::Right((error, _)) => Err(error),
             }
         };
-        neuron_runtime::while_held(self.lock.lease(), || self.prove(), work).await?
+        neuron_durable::while_held(self.lock.lease(), || self.prove(), work).await?
     }
 
     /// Polls the future of a whole run while this context holds the run. The lease is also renewed between the steps.
@@ -97,7 +97,7 @@ impl Journal {
                 Either::Right((error, run)) => clock::within(GRACE, run).await.ok_or(error),
             }
         };
-        neuron_runtime::while_held(self.lock.lease(), || self.prove(), run).await?
+        neuron_durable::while_held(self.lock.lease(), || self.prove(), run).await?
     }
 
     /// Returns a future that waits until this run is cancelled in this process, and then returns the error.

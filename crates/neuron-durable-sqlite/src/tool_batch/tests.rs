@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use neuron_runtime::UnknownOutcome;
+use neuron_durable::UnknownOutcome;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, DurableContext, DurableError, KnownEffect, RunSnapshot, Start, ToolContext,

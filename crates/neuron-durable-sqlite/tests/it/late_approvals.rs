@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use neuron_durable::DurableRuns;
 use neuron_durable_sqlite::{
     JournalError, RunDetails, RunStatus, RunSummary, RunsError, SqliteRuns, WaitEvent,
 };
 use neuron_loop::{Agent, ApprovalSignal};
-use neuron_runtime::DurableRuns;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use neuron_durable::{LocalDurableContext, UnknownOutcome};
 use neuron_durable_sqlite::SqliteRuns;
 use neuron_loop::{Agent, Conversation};
-use neuron_runtime::{LocalDurableContext, UnknownOutcome};
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::faults::{BrokenPromise, FaultTest, Report};
 use neuron_testing::{Reply, ScriptedProvider};

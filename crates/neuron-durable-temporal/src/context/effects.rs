@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use neuron_runtime::outcome_unknown;
+use neuron_durable::outcome_unknown;
 use neuron_types::{DurableError, ToolOutput};
 use send_wrapper::SendWrapper;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use neuron_runtime::{Asked, StepRecord, llm_digest};
+use neuron_durable::{Asked, StepRecord, llm_digest};
 use neuron_types::{ActivityOptions, CompletionResponse, DurableError, ProviderError, RequestRef};
 use send_wrapper::SendWrapper;
 use temporalio_sdk::{ActivityExecutionError, LocalActivityOptions};

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
-use neuron_runtime::{StepRecord, ToolRequest, recorded_digest, tool_digest};
+use neuron_durable::{StepRecord, ToolRequest, recorded_digest, tool_digest};
 use neuron_types::{
     ActivityOptions, DurableError, ToolEffect, ToolError, ToolInvocation, ToolOutput, UsageMeter,
 };

@@ -1,6 +1,6 @@
 //! The end of a run, as the server has stored it ([`End`]).
 
-use neuron_runtime::RunStatus;
+use neuron_durable::RunStatus;
 use neuron_types::TokenUsage;
 use temporalio_client::errors::WorkflowGetResultError;
 use temporalio_client::tonic::Status as RpcStatus;

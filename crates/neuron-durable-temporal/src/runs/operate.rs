@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures::{StreamExt, TryStreamExt, stream};
-use neuron_runtime::{DurableRuns, RunStatus, RunSummary, RunsError};
+use neuron_durable::{DurableRuns, RunStatus, RunSummary, RunsError};
 use neuron_types::{ApprovalDecisions, BoxError};
 use serde_json::Value;
 use temporalio_client::errors::WorkflowInteractionError;

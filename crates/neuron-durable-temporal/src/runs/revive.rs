@@ -1,6 +1,6 @@
 //! Starts a run again with late decisions, after the run ended because nobody decided on its calls in time.
 
-use neuron_runtime::{RunStatus, RunsError};
+use neuron_durable::{RunStatus, RunsError};
 use neuron_types::{ApprovalDecisions, BoxError, Start};
 use temporalio_client::NamespacedClient;
 use temporalio_client::grpc::WorkflowService;

@@ -1,7 +1,7 @@
 //! Summaries of runs, from the server's data and the answers of workers.
 
 use chrono::{DateTime, SubsecRound, Utc};
-use neuron_runtime::{RunStatus, RunSummary, WaitEvent, WaitsFor};
+use neuron_durable::{RunStatus, RunSummary, WaitEvent, WaitsFor};
 use temporalio_client::errors::WorkflowInteractionError;
 use temporalio_client::grpc::WorkflowService;
 use temporalio_client::tonic::{Code, IntoRequest, Status as RpcStatus};

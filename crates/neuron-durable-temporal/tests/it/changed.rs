@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use neuron_conformance_durable::{EffectLog, Scenario, run_with_signals};
+use neuron_durable::{ChangedAgent, DurableRuns, RunStatus, RunSummary};
 use neuron_durable_temporal::{ModelCalls, TemporalError, TemporalOptions, replay_history};
 use neuron_loop::ApprovalSignal;
-use neuron_runtime::{ChangedAgent, DurableRuns, RunStatus, RunSummary};
 use neuron_tool::ToolRegistry;
 use neuron_types::{ApprovalDecisions, PermissionDecision, ToolEffect, ToolOutput};
 use serde_json::json;

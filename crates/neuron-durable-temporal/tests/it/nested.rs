@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use neuron_durable::{DurableRuns, RunStatus, RunSummary, WaitEvent};
 use neuron_durable_temporal::TemporalError;
 use neuron_loop::ApprovalSignal;
-use neuron_runtime::{DurableRuns, RunStatus, RunSummary, WaitEvent};
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_tool::ToolRegistry;
 use neuron_types::{

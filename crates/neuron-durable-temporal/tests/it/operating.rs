@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use neuron_durable::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent};
 use neuron_durable_temporal::{
     AgentRuns, FilePayloadStore, PayloadStore, TemporalError, TemporalOptions,
 };
 use neuron_loop::ApprovalSignal;
-use neuron_runtime::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ApprovalDecisions, BoxError, Durability, DurableAgent, DurableContext, LoopError,

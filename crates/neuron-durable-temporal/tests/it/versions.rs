@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use neuron_conformance_durable::{EffectLog, Scenario};
+use neuron_durable::{ChangedAgent, DurableRuns, RunStatus};
 use neuron_durable_temporal::{AgentRuns, TemporalOptions};
 use neuron_loop::ApprovalSignal;
-use neuron_runtime::{ChangedAgent, DurableRuns, RunStatus};
 use neuron_tool::ToolRegistry;
 use neuron_types::{ApprovalDecisions, PermissionDecision, ToolEffect, ToolOutput};
 use serde_json::json;
@@ -57,7 +57,7 @@ async fn pinned_run_stalls_until_a_worker_of_its_version_takes_it() {
     let Some(bench) = TestContext::new("pinned", &options()).await else { return };
     let second = bench.serve(model("2"), echo, Agent::new(echo), &version("2"));
     let run = pinned(&bench, "1").start(&bench.queue, "go").await.unwrap();
-    let is_stalled = |run: &neuron_runtime::RunSummary| run.status == RunStatus::Stalled;
+    let is_stalled = |run: &neuron_durable::RunSummary| run.status == RunStatus::Stalled;
     let stalled = inspected(&bench, &bench.queue, is_stalled).await;
     let reason = stalled.reason.unwrap();
     assert!(reason.contains("version \"1\"") && reason.contains("version \"2\""), "{reason}");
@@ -132,7 +132,7 @@ async fn pinned_run_stalls_even_if_its_first_task_was_lost() {
     let task = client.poll_workflow_task_queue(task.into_request()).await.unwrap();
     assert!(!task.into_inner().task_token.is_empty());
     let _worker = bench.serve(model("2"), echo, Agent::new(echo), &version("2"));
-    let is_stalled = |run: &neuron_runtime::RunSummary| run.status == RunStatus::Stalled;
+    let is_stalled = |run: &neuron_durable::RunSummary| run.status == RunStatus::Stalled;
     let stalled = inspected(&bench, &bench.queue, is_stalled).await;
     assert!(stalled.reason.unwrap().contains("logs of its workers"));
 }

@@ -2,7 +2,6 @@
 
 mod cache_miss_detector;
 mod guardrails;
-mod local_durable;
 mod loop_detector;
 mod permissions;
 mod sessions;

@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
+use neuron_durable::LocalDurableContext;
 use neuron_loop::LoopError;
-use neuron_runtime::LocalDurableContext;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{

@@ -125,14 +125,17 @@ pub(crate) fn write(hasher: &mut Hasher, value: &impl Serialize) -> Result<(), D
         .map_err(|error| DurableError::Other(error.into()))
 }
 
-/// Returns bytes as hexadecimal digits.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+/// Returns bytes as lower case hexadecimal digits. `neuron-runtime` writes the signatures of approvals with it.
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Finishes a hash and returns its first 128 bits as hexadecimal digits.
 pub(crate) fn text(hash: Sha256) -> String {
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    let mut digest = hexadecimal(&hash.finalize());
+    digest.truncate(32);
+    digest
 }
 
 #[cfg(test)]

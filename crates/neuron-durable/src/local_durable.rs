@@ -52,7 +52,7 @@ pub use signals::LocalSignals;
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
-/// use neuron_runtime::LocalDurableContext;
+/// use neuron_durable::LocalDurableContext;
 /// use neuron_testing::ScriptedProvider;
 /// use neuron_tool::ToolRegistry;
 /// use neuron_types::{DurableContext, DurableError};
