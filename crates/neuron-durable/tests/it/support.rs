@@ -7,8 +7,8 @@ use neuron_context::SlidingWindowStrategy;
 use neuron_loop::{Agent, AgentBuilder, Conversation, LoopConfig, Run, Start};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Message, ObservabilityHook, Provider, ToolAnnotations, ToolContext, ToolDefinition, ToolDyn,
-    ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+    Message, Provider, ToolAnnotations, ToolContext, ToolDefinition, ToolDyn, ToolEffect,
+    ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -125,10 +125,6 @@ impl Chat {
 
     pub(crate) fn run<'a>(&'a mut self, start: impl Into<Start>, ctx: &'a ToolContext) -> Run<'a> {
         self.agent.run(&mut self.conversation, start).context(ctx)
-    }
-
-    pub(crate) fn add_hook(&mut self, hook: impl ObservabilityHook + 'static) {
-        self.agent = self.agent.to_builder().hook(hook).build();
     }
 
     pub(crate) fn messages(&self) -> &[Message] {
