@@ -61,6 +61,10 @@ pub mod secret_formats;
 mod session;
 mod tool;
 
+// A list of names would miss items of later versions.
+#[doc(inline)]
+pub use neuron_model::*;
+
 pub use approval::{ApprovalSigner, ResumedApproval};
 pub use budget::{
     Budget, BudgetSpending, ExceededLimit, LimitedResource, ParseLimitError, Reservation,
@@ -83,24 +87,6 @@ pub use hook::{
 pub use layer::{
     BoxedLayer, BufferedDeltas, DeltaSink, DeltaSlot, ModelCall, ModelEndpoint, ModelLayer,
     ModelNext, ModelResponseFuture, PrepareTurn, Retry, RunView, TakeBack, TurnSetup,
-};
-#[doc(inline)]
-pub use neuron_model::{
-    AgentResult, AnswerMetadata, AnswerRoute, ApprovalDecision, ApprovalDecisions, ApprovalError,
-    ApprovalSignature, Backoff, BoxError, BoxedEmbeddingProvider, BoxedProvider, CALL_TOOL,
-    CacheControl, CacheTtl, CompletionRequest, CompletionResponse, ContentBlock, ContentItem,
-    ContextEdit, ContextManagement, Cost, DocumentSource, DurableError, EMPTY_ANSWER,
-    EmbeddedResource, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
-    EmbeddingUsage, ErrorRecord, FailedRoute, ForcedCalls, History, HistoryKey, HoldsRunError,
-    ImageSource, JsonMismatch, KnownEffect, MediaError, Message, ModelContent, Money, NotAnObject,
-    OutputSchema, ParseMoneyError, PendingApproval, PendingCall, PriceList, Progress, Provider,
-    ProviderDyn, ProviderError, ProviderInfo, ReasoningEffort, RequestRef, RequestSettings,
-    ResourceLink, ResponseEnd, ResponseFormat, Role, RouteModel, RunError, SEARCH_TOOLS,
-    StopReason, StreamError, StreamEvent, StreamHandle, StreamReceiver, SystemBlock, SystemPrompt,
-    ThinkingConfig, TokenUsage, ToolAnnotations, ToolCall, ToolChoice, ToolDefinition, ToolError,
-    ToolOutput, ToolUseRef, UncertainEffect, UnknownPrice, Unsent, UsageIteration, WasmBoxedFuture,
-    WasmBoxedStream, WasmCompatSend, WasmCompatSync, clock, image_type, is_search_tool, json_in,
-    message_events, read_json, read_json_ref, transcript,
 };
 pub use permission::{PermissionDecision, PermissionPolicy};
 pub use run::{
