@@ -98,7 +98,10 @@ impl Prefix {
         let offset_in_value = descend(previous, new, &mut path);
         let part = match &path[..] {
             [Step::Key("tools"), Step::Index(index), ..] => {
-                let tool = |json: &Value| json["tools"][*index]["name"].as_str().map(str::to_owned);
+                let tool = |json: &Value| {
+                    let tool = json.get("tools")?.get(*index)?;
+                    Some(tool.get("name")?.as_str()?.to_owned())
+                };
                 let name = new.and_then(tool).or_else(|| previous.and_then(tool));
                 PrefixPart::Tool { name: name.unwrap_or_default() }
             }
@@ -143,7 +146,7 @@ fn descend<'a>(
 ) -> usize {
     let differ = |a: Option<&Value>, b: Option<&Value>| match (a, b) {
         // The order of keys counts, which the comparison of values ignores.
-        (Some(a), Some(b)) => a.to_string() != b.to_string(),
+        (Some(a), Some(b)) => serde_json::to_vec(a).ok() != serde_json::to_vec(b).ok(),
         _ => true,
     };
     match (previous, current) {
