@@ -17,10 +17,6 @@ const REJECTED_RESULT: &str = "[removed: a guardrail rejected the result]";
 pub(crate) struct Reminders(BTreeSet<String>);
 
 impl Reminders {
-    pub(crate) fn new(texts: impl IntoIterator<Item = String>) -> Self {
-        Self(texts.into_iter().collect())
-    }
-
     /// Records the text of a system message that the loop adds to the conversation.
     pub(crate) fn note(&mut self, text: String) {
         self.0.insert(text);

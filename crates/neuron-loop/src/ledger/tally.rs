@@ -160,26 +160,13 @@ impl Counters<'_> {
 
     /// Adds the tokens of a model call.
     pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
-        self.0.add_usage(usage);
+        self.0.run.usage.total += usage;
+        // FAULT the usage of all runs stands still: without the line
+        self.0.total_usage += usage;
     }
 
     /// Notes that the tokens of a model call are an estimate.
     pub(crate) fn note_estimate(&mut self, usage: &TokenUsage) {
         self.0.run.usage.estimated += usage;
-    }
-}
-
-impl Tally {
-    /// Adds the tokens of a model call.
-    pub(super) fn add_usage(&mut self, usage: &TokenUsage) {
-        self.run.usage.total += usage;
-        // FAULT the usage of all runs stands still: without the line
-        self.total_usage += usage;
-    }
-
-    /// Adds the tokens that tools used.
-    pub(super) fn add_tool_usage(&mut self, usage: &TokenUsage) {
-        self.add_usage(usage);
-        self.run.usage.tools += usage;
     }
 }
