@@ -95,19 +95,6 @@ impl Batch {
         }
     }
 
-    /// Iterates over the calls of the response, with the tools that run.
-    pub(crate) fn calls_in<'l>(
-        &self,
-        answer: &'l Message,
-    ) -> impl Iterator<Item = ToolUseRef<'l>> + use<'l> {
-        calls_in(answer, self.has_targets)
-    }
-
-    /// Returns `true` if at least one call can begin.
-    pub(super) fn has_work(&self) -> bool {
-        self.calls.iter().any(CallState::can_begin)
-    }
-
     /// Returns the positions of the calls that can begin.
     pub(crate) fn open_calls(&self) -> SmallVec<[usize; 4]> {
         let open = self.calls.iter().enumerate().filter(|(_, state)| state.can_begin());
@@ -263,7 +250,7 @@ impl Ledger {
         };
         // FAULT an interrupted call has the effect of call_tool: the line -> `let made = calls.answer.tool_uses();`
         //     (deferred_tools::effect_of_the_tool_decides_after_an_interruption)
-        let made = calls.batch.calls_in(calls.answer);
+        let made = calls_in(calls.answer, calls.batch.has_targets);
         for (made, state) in made.zip(&mut calls.batch.calls) {
             *state = match state {
                 // FAULT an interrupted call with edited arguments repeats the old ones: `input: None` -> `..`
@@ -380,7 +367,7 @@ pub(crate) struct Calls<'l> {
 impl<'l> Calls<'l> {
     /// Returns the call at `index` with the arguments that the model sent to the tool that runs.
     pub(crate) fn made(&self, index: usize) -> Option<ToolUseRef<'l>> {
-        self.batch.calls_in(self.answer).nth(index)
+        calls_in(self.answer, self.batch.has_targets).nth(index)
     }
 
     /// Returns all calls with the arguments to run. An approval may have changed these arguments.
@@ -405,7 +392,7 @@ impl<'l> Calls<'l> {
 
     /// Iterates over the calls and their states, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ToolUseRef<'l>, &CallState)> {
-        self.batch.calls_in(self.answer).zip(&self.batch.calls)
+        calls_in(self.answer, self.batch.has_targets).zip(&self.batch.calls)
     }
 
     /// Returns the state of the call at `index`.

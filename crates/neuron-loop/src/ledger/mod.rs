@@ -8,11 +8,10 @@ mod input;
 mod limits;
 mod output;
 mod restore;
-mod tally;
 
 use neuron_types::{
-    CompletionResponse, ContentBlock, EMPTY_ANSWER, LoopError, Message, ProviderError, Role,
-    StopReason, TokenUsage, transcript,
+    CompletionResponse, ContentBlock, EMPTY_ANSWER, LoopError, Message, Role, StopReason,
+    TokenUsage, transcript,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,9 +21,8 @@ use compaction::CompactionBackoff;
 pub(crate) use compaction::KnownSize;
 pub(crate) use history::History;
 pub(crate) use input::Reminders;
-pub(crate) use limits::Limit;
+pub(crate) use limits::{Counters, Limit, RunRecord, Tally};
 pub(crate) use output::{OutputRules, is_invalid_json};
-pub(crate) use tally::{Counters, RunRecord, Tally};
 
 /// Number of consecutive times that the loop continues a response that the provider paused. After one more pause, the
 /// run ends with the paused response.
@@ -169,8 +167,9 @@ impl Ledger {
 
     /// Returns `true` if the run cannot continue before pending calls are decided.
     pub(crate) fn waits(&self) -> bool {
-        // FAULT a run waits before it does what was decided: without `&& !batch.has_work()`
-        self.batch().is_some_and(|batch| batch.waits() && !batch.has_work())
+        let has_work = |batch: &Batch| batch.calls.iter().any(CallState::can_begin);
+        // FAULT a run waits before it does what was decided: without `&& !has_work(batch)`
+        self.batch().is_some_and(|batch| batch.waits() && !has_work(batch))
     }
 
     /// Marks the beginning of a turn. The model call is next.
@@ -421,10 +420,4 @@ fn calls_must_not_run(stop_reason: &StopReason, is_cut_off: bool) -> Option<&'st
         return Some("the model refused to go on");
     }
     is_cut_off.then_some("the model's answer was cut off within the arguments of a tool call")
-}
-
-/// Returns the error of a run in which the model has nothing to answer.
-fn nothing_to_answer() -> LoopError {
-    let text = "the conversation does not end with something that the model can answer";
-    ProviderError::InvalidRequest(text.into()).into()
 }

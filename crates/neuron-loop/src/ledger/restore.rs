@@ -5,7 +5,7 @@ use neuron_types::{
     RunSnapshot, StopReason, TokenUsage, transcript,
 };
 
-use super::tally::RunUsage;
+use super::limits::RunUsage;
 use super::{Batch, CallState, Ledger, Phase, RunRecord};
 
 impl Ledger {

@@ -95,9 +95,12 @@ impl<'a> Env<'a> {
         let known = size.and_then(|size| {
             let later = request.messages.get(size.messages..)?;
             let estimate = if later.is_empty() { 0 } else { strategy.token_estimate_dyn(later) };
-            // FAULT changed tools have the size of the former ones: `size.with_frame(|| self.frame_tokens())` ->
-            //     `size.tokens` (context_size::changing_tools_change_the_known_size)
-            Some(size.with_frame(|| self.frame_tokens()).saturating_add(estimate))
+            // The system prompt and the tools may have changed since.
+            // FAULT changed tools have the size of the former ones: `size.frame` -> `size.frame.filter(|_| false)`
+            //     (context_size::changing_tools_change_the_known_size)
+            let (now, then) = size.frame.map_or((0, 0), |then| (self.frame_tokens(), then));
+            let tokens = size.tokens.saturating_add(now).saturating_sub(then);
+            Some(tokens.saturating_add(estimate))
         });
         known.unwrap_or_else(|| strategy.estimate_request_dyn(request))
     }
