@@ -130,8 +130,7 @@ impl TemporalOptions {
     /// Sets the reaction of a run if the prompt, the tools or the model changed since its history was written.
     ///
     /// By default the workflow task fails with an error that names the change. The server retries the task until a
-    /// worker with the old agent takes the run. Runs that an older release of this crate started ignore this option and
-    /// always use the default.
+    /// worker with the old agent takes the run.
     pub fn changed_agent(mut self, changed_agent: ChangedAgent) -> Self {
         self.changed_agent = changed_agent;
         self
