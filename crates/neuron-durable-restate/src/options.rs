@@ -129,12 +129,6 @@ impl RestateOptions {
     pub fn with_agent_version(self, version: impl Into<String>) -> Self {
         Self { agent_version: Some(version.into()), ..self }
     }
-
-    /// Sets the time that an invocation waits for a signal or a sleep before Restate suspends it.
-    #[must_use]
-    pub fn with_aside_after(self, wait: Duration) -> Self {
-        Self { aside_after: Some(wait), ..self }
-    }
 }
 
 #[cfg(test)]
