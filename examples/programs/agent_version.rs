@@ -4,7 +4,9 @@ use std::error::Error;
 use std::sync::Arc;
 
 use neuron::anthropic::Anthropic;
-use neuron::durable_sqlite::{ChangedAgent, JournalError, SqliteDurableContext, SqliteRuns};
+use neuron::durable_sqlite::{
+    ChangedAgent, DurableOptions, JournalError, SqliteDurableContext, SqliteRuns,
+};
 use neuron::prelude::*;
 
 /// Opens the run with a version of the agent.
@@ -15,7 +17,9 @@ async fn open(
 ) -> Result<SqliteDurableContext<Anthropic>, Box<dyn Error>> {
     let provider = Arc::new(Anthropic::from_env()?);
     // ANCHOR: version
-    let run = runs.run("run-1").agent_version(version).changed_agent(changed_agent);
+    let run = runs
+        .run("run-1")
+        .options(DurableOptions::new().agent_version(version).changed_agent(changed_agent));
     // ANCHOR_END: version
     Ok(run.open(provider, Arc::new(ToolRegistry::new())).await?)
 }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use neuron::anthropic::Anthropic;
-use neuron::durable_sqlite::{ChangedAgent, SqliteRuns};
+use neuron::durable_sqlite::{ChangedAgent, DurableOptions, SqliteRuns};
 use neuron::prelude::*;
 
 /// Returns the number of items in stock.
@@ -49,7 +49,7 @@ async fn work(
         Agent::builder(provider.clone()).tools(tools.clone()).max_turns(release.max_turns).build();
 
     // ANCHOR: open
-    let run = runs.run(id).changed_agent(release.changed_agent);
+    let run = runs.run(id).options(DurableOptions::new().changed_agent(release.changed_agent));
     let durable = run.open(provider, Arc::new(tools)).await?;
     // ANCHOR_END: open
     let start = durable.start("How many umbrellas are in stock?").await?;
@@ -94,8 +94,9 @@ pub async fn main() -> Result<(), MainError> {
     println!("new code with another tool, run-1, which has ended:");
     println!("  refused: {}", work(&runs, "run-1", &release, false).await.is_err());
     let ended = runs.inspect("run-1").await?;
-    let response = ended.outcome.and_then(|outcome| outcome.response);
-    println!("  the run is {}: {}", ended.summary.status, response.unwrap_or_default());
+    if let Some(outcome) = ended.outcome {
+        println!("  the run is {}: {}", ended.summary.status, outcome.into_result()?.response);
+    }
     // ANCHOR_END: ended
 
     println!("the same code with `ChangedAgent::GoOn`, run-2:");

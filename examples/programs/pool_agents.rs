@@ -52,8 +52,8 @@ pub async fn main() -> Result<(), MainError> {
         done = done => done?,
     }
     for id in ["ticket-1", "ticket-2"] {
-        let outcome = runs.inspect(id).await?.outcome;
-        println!("{id}: {}", outcome.and_then(|outcome| outcome.response).unwrap_or_default());
+        let result = runs.inspect(id).await?.outcome.and_then(|outcome| outcome.result);
+        println!("{id}: {}", result.map(|result| result.response).unwrap_or_default());
     }
     Ok(())
 }

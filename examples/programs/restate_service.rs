@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron::durable_restate::{AgentService, RestateOptions};
+use neuron::durable_restate::{AgentService, DurableOptions};
 use neuron::ollama::Ollama;
 use neuron::prelude::*;
 use tokio::io::AsyncReadExt;
@@ -28,8 +28,8 @@ pub async fn main() -> Result<(), MainError> {
     // The argument is an address such as `127.0.0.1:9080`. By default the system selects a free port.
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".into());
     let listener = TcpListener::bind(address).await?;
-    let options = RestateOptions::default().with_agent_version("2026-11");
-    let service = AgentService::new("shop", provider, Arc::new(tools), agent).with_options(options);
+    let options = DurableOptions::new().agent_version("2026-11");
+    let service = AgentService::new("shop", provider, Arc::new(tools), agent).options(options);
     println!("The service `shop` runs until the end of the input.");
     let mut input = Vec::new();
     service.serve(listener, tokio::io::stdin().read_to_end(&mut input)).await?;

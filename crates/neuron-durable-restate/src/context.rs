@@ -92,7 +92,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
         let (pin, register) = match is_nested {
             true => (Pin::default(), None),
             false => (
-                Pin::new(options.agent_version.clone(), options.changed_agent),
+                Pin::new(options.durable.agent_version.clone(), options.durable.changed_agent),
                 Some(Register::new(&host.name, &run_id)),
             ),
         };
@@ -107,7 +107,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
             run_id,
             inbox: Inbox::new(signals),
             continuation: Continuation::default(),
-            requests: RequestLog::new(host.options.changed_agent),
+            requests: RequestLog::new(host.options.durable.changed_agent),
             effects: Arc::default(),
             scope: EffectScope::default(),
             is_nested,
@@ -164,7 +164,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
                 Err(_) => Err(ProviderError::Other("the provider panicked".into())),
             };
             let record = StepRecord::of_llm(result, Utc::now()).with_asked(asked.clone());
-            record.to_json_within(self.options.most_of_a_record())
+            record.to_json_within(self.options.record_limit())
         };
         let json = self.journal.step(&key, work).await?;
         let record = StepRecord::<CompletionResponse>::from_json(&json);
@@ -218,10 +218,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
     }
 
     fn should_continue_as_new(&self) -> bool {
-        // The first entry is the opening of the journal. An invocation with no other entry would continue as new again
-        // and again.
-        !self.is_nested
-            && self.options.continue_after.is_some_and(|most| self.journal.steps() >= most.max(2))
+        !self.is_nested && self.journal.steps() >= self.options.continue_after()
     }
 
     /// Starts a new invocation that continues from `state`, and returns an error that ends this invocation.
@@ -310,7 +307,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
     async fn record(&self, name: &str, value: Value) -> Result<Value, DurableError> {
         let json = |error: serde_json::Error| DurableError::Other(Box::new(error));
         let written = async {
-            let (mut bytes, limit) = (Vec::new(), self.options.most_of_a_record());
+            let (mut bytes, limit) = (Vec::new(), self.options.record_limit());
             // The value is wrapped in an array, so that it cannot look like a record that pins the run.
             stored_json::write(&mut bytes, &[&value]).map_err(json)?;
             if bytes.len() > limit {

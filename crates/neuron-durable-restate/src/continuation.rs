@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use neuron_durable::RunOutcome;
 use neuron_types::{DurableError, Provider, RunSnapshot, Start, stored_json};
 use restate_sdk::context::{CallFuture, Context, ContextClient, RequestTarget};
 use restate_sdk::errors::TerminalError;
@@ -12,7 +13,6 @@ use serde_json::Value;
 
 use crate::RestateDurableContext;
 use crate::inbox::{self, Signal};
-use crate::outcome::RunOutcome;
 use crate::payload::Stored;
 
 /// Name of the handler that continues a run.

@@ -106,7 +106,7 @@ impl<P: Provider + 'static> Service for Agent<P> {
 
     fn handle(&self, ctx: ContextInternal) -> Self::Future {
         let host = self.0.clone();
-        let lease = host.options.lease;
+        let lease = host.options.lease();
         Box::pin(async move {
             match ctx.handler_name() {
                 RUN => {

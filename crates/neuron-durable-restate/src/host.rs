@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use neuron_durable::{EffectScope, LocalDurableContext, StepRecord, ToolRequest};
+use neuron_durable::{EffectScope, LocalDurableContext, RunOutcome, StepRecord, ToolRequest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     Durability, DurableAgent, DurableContext, DurableError, Provider, Start, ToolContext, ToolDyn,
@@ -19,7 +19,7 @@ use crate::context::Beginning;
 use crate::continuation::Resume;
 use crate::inbox::{self, Signal};
 use crate::journal::Journal;
-use crate::outcome::RunOutcome;
+use crate::outcome::outcome;
 use crate::payload::{Stored, Written};
 use crate::register::{Ended, Register};
 use crate::running::RunningTools;
@@ -109,7 +109,7 @@ impl<P: Provider> Host<P> {
         }
         let result = match result {
             Err(_) if fate.is_cancelled() => Err(failure::cancelled()),
-            result => Ok(RunOutcome::new(run_id, result)),
+            result => Ok(outcome(run_id, result)),
         };
         if let Some(register) = register {
             register.end(ctx, Ended::new(clock.now(), result.as_ref().ok())).await;
@@ -256,7 +256,7 @@ impl<P: Provider> Host<P> {
 
     /// Returns the record for a tool call whose outcome is unknown, or the error that ends the run.
     async fn unknown(&self, request: &ToolRequest) -> Result<Vec<u8>, DurableError> {
-        let output = self.options.unknown_outcome.of_call(&request.call.name)?;
+        let output = self.options.durable.unknown_outcome.of_call(&request.call.name)?;
         self.record(request, Ok(output), &UsageMeter::default())
     }
 
@@ -267,7 +267,7 @@ impl<P: Provider> Host<P> {
         result: Result<ToolOutput, ToolError>,
         meter: &UsageMeter,
     ) -> Result<Vec<u8>, DurableError> {
-        let (tool, limit) = (&request.call.name, self.options.most_of_a_record());
+        let (tool, limit) = (&request.call.name, self.options.record_limit());
         let now = chrono::Utc::now();
         let mut record = StepRecord::of_tool(result, meter.total(), now);
         record.call = request.effect_scope.as_ref().map(|_| request.call_id());

@@ -48,7 +48,7 @@
 //! curl -X PATCH localhost:9070/invocations/$ID/cancel
 //! ```
 //!
-//! In Rust, use the client in `restate_sdk::ingress` to start runs and get their outcomes, and [`AgentRuns`] for all
+//! In Rust, use the client in `restate_sdk::ingress` to start runs and get their outcomes, and [`RestateRuns`] for all
 //! other operations. Repeated requests with the same `idempotency-key` header start only one run. The example
 //! `restate_agent` of this crate hosts an agent on a real server, and kills the process of a run.
 //!
@@ -57,9 +57,10 @@
 //! | for | see |
 //! |---|---|
 //! | hosting an agent, alone or beside other services | [`AgentService`] |
-//! | size limits, timeouts, leases, versions, the environment of tools, continuing as new | [`RestateOptions`] |
+//! | size limits, leases, versions, continuing as new | [`DurableOptions`] |
+//! | timeouts, the environment of tools | [`RestateOptions`] |
 //! | the outcome of a run | [`RunOutcome`] |
-//! | listing, inspecting, signalling, cancelling and reviving runs | [`AgentRuns`] |
+//! | listing, inspecting, signalling, cancelling and reviving runs | [`RestateRuns`] |
 //! | the durable context that the agent receives | [`RestateDurableContext`] |
 //! | the trait of a hosted agent | [`DurableAgent`](neuron_types::DurableAgent) |
 //!
@@ -71,18 +72,18 @@
 //! - **Tool calls** are invocations of their own. They are started and awaited in call order. The calls of a parallel
 //!   batch run concurrently, on any process that serves the agent. An
 //!   [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) call is journaled before it begins. If it does not return, it
-//!   never runs again, and [`RestateOptions::unknown_outcome`] decides its result. Other calls run again with the same
+//!   never runs again, and [`DurableOptions::unknown_outcome`] decides its result. Other calls run again with the same
 //!   [idempotency key](neuron_types::ToolContext::idempotency_key).
 //! - **Signals** are sent to a run by its id, through the handler `signal`. A signal that arrives before the wait is
 //!   queued. Signals with the same name are received in order. A signal to a run that has ended is rejected with status
 //!   410 and the reason. The end of a killed run is not registered. The handler therefore accepts signals to that run,
-//!   and [`AgentRuns`] rejects them.
+//!   and [`RestateRuns`] rejects them.
 //! - **Approvals** need the loop's `approval_signal`, which names a signal. While the run waits, the handler `pending`
 //!   of the object `support.waiting` returns [the pending calls](#pending-calls-as-json). After the deadline the
 //!   handler returns null, and decisions are rejected. The run ends with the error `ApprovalRequired` and can be
 //!   [revived](#late-decisions).
 //! - **Time**: [`now`](neuron_types::DurableContext::now) returns the time at which the latest step or wait ended.
-//! - **Continuing as new**: after [`RestateOptions::continue_after`] steps the run continues in a new invocation. The
+//! - **Continuing as new**: after [`DurableOptions::continue_after`] steps the run continues in a new invocation. The
 //!   previous invocation waits for the new one, forwards signals to it, and returns its outcome. Cancelling the first
 //!   invocation cancels all of them. The run keeps the id of its first invocation.
 //! - **Cancellation** (`409`): a run that waits for tools, a signal or a sleep notices it immediately. A run that waits
@@ -135,7 +136,7 @@
 //!
 //! # Operating
 //!
-//! [`AgentRuns`] implements [`DurableRuns`](neuron_durable::DurableRuns) with both ports of Restate. Each run writes
+//! [`RestateRuns`] implements [`DurableRuns`](neuron_durable::DurableRuns) with both ports of Restate. Each run writes
 //! its wait, its agent version and its end to a register, the object `support.waiting`. One query therefore lists all
 //! runs.
 //!
@@ -150,7 +151,7 @@
 //! # Stopped processes
 //!
 //! A process may be stopped or hang, or its machine may sleep, while Restate gives its invocations to another process.
-//! Therefore each handler has a [lease](RestateOptions::lease). After a pause that is longer than the lease, the
+//! Therefore each handler has a [lease](DurableOptions::lease). After a pause that is longer than the lease, the
 //! process drops its handlers before they are polled again. It starts no tool, no retry and no model call. Restate
 //! calls the handlers again, in this process or another one. If an at-most-once call had begun, its outcome is unknown.
 //!
@@ -173,7 +174,7 @@
 //! Restate recommends that the old deployment stays at an address of its own until its runs have ended. However, the
 //! tools of these runs, and runs that continue as new, are called at the newest deployment.
 //!
-//! With [`RestateOptions::agent_version`] each run is pinned to a version:
+//! With [`DurableOptions::agent_version`] each run is pinned to a version:
 //!
 //! - Code of another version, or without a version, fails with a text that names both versions, before it writes to the
 //!   journal.
@@ -190,7 +191,7 @@
 //! # Limits
 //!
 //! - Restate accepts messages of up to 32 MiB. A model response or recorded value that is longer than
-//!   [`RestateOptions::record_limit`] becomes an error. The model call is not repeated. If an outcome exceeds 16 MiB,
+//!   [`DurableOptions::record_limit`] becomes an error. The model call is not repeated. If an outcome exceeds 16 MiB,
 //!   its conversation is left out. A run whose state exceeds 30 MiB does not continue as new.
 //! - A step may take up to [`RestateOptions::longest_step`], including all attempts. The default is one hour. Restate
 //!   interrupts a longer step and begins it again. Set a value above `start_to_close_timeout` times the number of
@@ -236,10 +237,13 @@ mod invocation_id;
 mod payload;
 
 pub use context::RestateDurableContext;
+pub use neuron_durable::{
+    ChangedAgent, DurableOptions, DurableRuns, RunError, RunOutcome, RunStatus, RunSummary,
+    RunsError, UnknownOutcome, WaitEvent, WaitsFor,
+};
 pub use options::RestateOptions;
-pub use outcome::{RunError, RunOutcome};
 pub use plain_http::PlainHttp;
-pub use runs::AgentRuns;
+pub use runs::RestateRuns;
 pub use service::{AgentService, InvalidServiceName};
 
 /// The Restate SDK, in the version that [`AgentService::bind`] uses.

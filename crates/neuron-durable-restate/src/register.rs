@@ -1,9 +1,10 @@
 //! The register of runs, a virtual object of Restate beside the service. Each run has an entry with its current wait,
-//! the version of its agent, and its end. [`AgentRuns`](crate::AgentRuns) and the handler `signal` read the register.
+//! the version of its agent, and its end. [`RestateRuns`](crate::RestateRuns) and the handler `signal` read the register.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use neuron_durable::RunOutcome;
 use neuron_types::{PendingApproval, TokenUsage, stored_json};
 use restate_sdk::context::{
     Context, ContextClient, ContextReadState, ContextWriteState, ObjectContext, RequestTarget,
@@ -13,7 +14,6 @@ use restate_sdk::errors::{HandlerResult, TerminalError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::RunOutcome;
 use crate::payload::{Stored, Written};
 
 // The names of the object's handlers.

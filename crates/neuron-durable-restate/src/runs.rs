@@ -1,19 +1,19 @@
-//! Operations on the runs of an agent ([`AgentRuns`]).
+//! Operations on the runs of an agent ([`RestateRuns`]).
 
 mod rows;
 mod server;
 
 use std::fmt;
 
-use neuron_durable::{DurableRuns, RunSummary, RunsError};
+use neuron_durable::{DurableRuns, RunOutcome, RunSummary, RunsError};
 use neuron_types::{ApprovalDecisions, Start};
 use restate_sdk::ingress::RequestExecutor;
 use serde_json::{Value, json};
 
 use crate::definition::SIGNAL;
+use crate::failure;
 use crate::plain_http::PlainHttp;
 use crate::register::APPROVAL_REQUIRED;
-use crate::{RunOutcome, failure};
 use rows::Run;
 use server::{Answer, Server};
 
@@ -29,11 +29,11 @@ use server::{Answer, Server};
 /// # Example
 ///
 /// ```no_run
-/// use neuron_durable_restate::AgentRuns;
+/// use neuron_durable_restate::RestateRuns;
 /// use neuron_durable::{DurableRuns, RunsError};
 ///
 /// # async fn list() -> Result<(), RunsError> {
-/// let runs = AgentRuns::new("support", "http://localhost:8080", "http://localhost:9070");
+/// let runs = RestateRuns::new("support", "http://localhost:8080", "http://localhost:9070");
 /// for run in runs.list().await? {
 ///     println!("{} {} {}", run.id, run.status, run.reason.unwrap_or_default());
 /// }
@@ -41,11 +41,11 @@ use server::{Answer, Server};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct AgentRuns<E = PlainHttp> {
+pub struct RestateRuns<E = PlainHttp> {
     server: Server<E>,
 }
 
-impl AgentRuns {
+impl RestateRuns {
     /// Creates a client for the runs of a service, over plain HTTP. `ingress_url` is the address of the Restate
     /// server's port for requests to services. `admin_url` is the address of its admin API.
     pub fn new(
@@ -57,12 +57,12 @@ impl AgentRuns {
     }
 
     /// Sends all requests with another HTTP client, for example over HTTPS or with an access token.
-    pub fn with_client<E: RequestExecutor>(self, client: E) -> AgentRuns<E> {
-        AgentRuns { server: self.server.with_client(client) }
+    pub fn with_client<E: RequestExecutor>(self, client: E) -> RestateRuns<E> {
+        RestateRuns { server: self.server.with_client(client) }
     }
 }
 
-impl<E: RequestExecutor> AgentRuns<E> {
+impl<E: RequestExecutor> RestateRuns<E> {
     /// Returns a run. Fails with [`RunsError::NotFound`] if the run does not exist.
     async fn find(&self, id: &str) -> Result<Run, RunsError> {
         let found = self.server.runs(Some(id)).await?.pop();
@@ -95,7 +95,7 @@ impl<E: RequestExecutor> AgentRuns<E> {
     }
 }
 
-impl<E: RequestExecutor> DurableRuns for AgentRuns<E> {
+impl<E: RequestExecutor> DurableRuns for RestateRuns<E> {
     /// Lists all runs that the server keeps, the oldest first.
     ///
     /// For each run that ended with an error, an additional request gets the outcome.
@@ -144,7 +144,7 @@ impl<E: RequestExecutor> DurableRuns for AgentRuns<E> {
     ///
     /// A run is revived only once. A second call returns the id of the first new run, and ignores `decisions`.
     ///
-    /// A run whose [messages were omitted](crate::RunOutcome::messages_omitted) from its outcome cannot be revived.
+    /// A run whose conversation was [left out](RunOutcome::is_cut) of its outcome cannot be revived.
     async fn revive(&self, id: &str, decisions: ApprovalDecisions) -> Result<String, RunsError> {
         let run = self.find(id).await?;
         let start = match self.outcome(&run, true).await? {
@@ -176,16 +176,16 @@ fn resume(id: &str, outcome: RunOutcome, decisions: ApprovalDecisions) -> Result
         let kind = outcome.error.map(|error| error.kind).unwrap_or_default();
         return refused(format!("it ended with {kind}, and not with {APPROVAL_REQUIRED}"));
     };
-    if outcome.messages_omitted {
+    if outcome.is_cut {
         return refused("its conversation was too long for the outcome, and was left out".into());
     }
     pending.check(&decisions)?;
     Ok(Start::Resume { pending, decisions })
 }
 
-impl<E> fmt::Debug for AgentRuns<E> {
+impl<E> fmt::Debug for RestateRuns<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentRuns").field("server", &self.server).finish()
+        f.debug_struct("RestateRuns").field("server", &self.server).finish()
     }
 }
 
@@ -198,12 +198,13 @@ mod tests {
 
     use super::{RunOutcome, resume};
 
-    fn ended(omitted: bool) -> RunOutcome {
+    fn ended(is_cut: bool) -> RunOutcome {
         let call = ToolCall { id: "c".into(), name: "pay".into(), input: json!({}) };
         let mut pending = Box::new(PendingApproval::new("r", vec![PendingCall::new(call, "?")]));
         pending.effects = vec![KnownEffect { tool: "pay".into(), key: "k".into(), output: None }];
-        let outcome = RunOutcome::new("r".into(), Err(LoopError::ApprovalRequired(pending)));
-        RunOutcome { messages_omitted: omitted, ..outcome }
+        let mut outcome = RunOutcome::new("r", Err(LoopError::ApprovalRequired(pending)));
+        outcome.is_cut = is_cut;
+        outcome
     }
 
     #[test]
@@ -217,7 +218,7 @@ mod tests {
         let approve = || ApprovalDecisions::new().approve("c");
         let error = resume("r", ended(true), approve()).unwrap_err().to_string();
         assert!(error.contains("was too long for the outcome"), "{error}");
-        let outcome = RunOutcome::new("r".into(), Err(LoopError::Cancelled));
+        let outcome = RunOutcome::new("r", Err(LoopError::Cancelled));
         let error = resume("r", outcome, approve()).unwrap_err().to_string();
         assert!(
             error.contains("it ended with Cancelled, and not with ApprovalRequired"),

@@ -46,10 +46,10 @@ impl<P: Provider + 'static> AgentService<P> {
         Self { host }
     }
 
-    /// Sets the options of the agent's runs.
+    /// Sets the options of the agent's runs, [`DurableOptions`](neuron_durable::DurableOptions) or [`RestateOptions`].
     #[must_use]
-    pub fn with_options(mut self, options: RestateOptions) -> Self {
-        self.host.options = Arc::new(options);
+    pub fn options(mut self, options: impl Into<RestateOptions>) -> Self {
+        self.host.options = Arc::new(options.into());
         self
     }
 

@@ -22,8 +22,8 @@ use serde_json::Value;
 use crate::effects::Effects;
 use crate::error::is_lost;
 use crate::journal::{Journal, other};
+use crate::outcome::StoredOutcome;
 use crate::run_builder::RunOptions;
-use crate::run_info::RunOutcome;
 use crate::{JournalError, SqliteRuns};
 
 /// Number of steps after which a driven run continues as new, if no other number is set.
@@ -146,7 +146,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         shared_effects: Arc<Effects>,
     ) -> Self {
         let work = LocalDurableContext::new(provider, tools.clone());
-        let requests = RequestLog::new(options.changed_agent);
+        let requests = RequestLog::new(options.durable.changed_agent);
         let effects = EffectKeys::default();
         let shared = Shared { journal, work, tools, options, requests, effects, shared_effects };
         Self { shared: Arc::new(shared) }
@@ -183,7 +183,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     ///
     /// An agent may run several loops. The run ends when the agent returns.
     ///
-    /// By default the run [continues as new](crate::RunBuilder::continue_after) after 1,000 steps, until the agent's
+    /// By default the run [continues as new](crate::DurableOptions::continue_after) after 1,000 steps, until the agent's
     /// first loop has ended.
     ///
     /// # Errors
@@ -231,7 +231,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         &self,
         result: Result<&AgentResult, &LoopError>,
     ) -> Result<(), DurableError> {
-        let Some((status, outcome)) = RunOutcome::of(result) else {
+        let Some((status, outcome)) = StoredOutcome::of(result) else {
             return Ok(());
         };
         match self.journal().end(status, outcome).await {
@@ -289,11 +289,11 @@ impl<P: Provider> SqliteDurableContext<P> {
     }
 
     pub(crate) fn record_limit(&self) -> usize {
-        self.shared.options.record_limit
+        self.shared.options.durable.record_limit
     }
 
     pub(crate) fn unknown_outcome(&self) -> UnknownOutcome {
-        self.shared.options.unknown_outcome
+        self.shared.options.durable.unknown_outcome
     }
 }
 
@@ -339,19 +339,19 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         parse_signal(self.receive(signal_name, timeout, None).await?)
     }
 
-    /// Returns `true` if this execution has as many steps as [`continue_after`](crate::RunBuilder::continue_after)
+    /// Returns `true` if this execution has as many steps as [`continue_after`](crate::DurableOptions::continue_after)
     /// allows.
     fn should_continue_as_new(&self) -> bool {
         // A new execution starts from the state of the current loop only. It would repeat the loops before it.
         let is_first_loop = self.journal().is_driven() && !self.journal().has_ended_loops();
         let default = is_first_loop.then_some(DEFAULT_CONTINUE_AFTER);
-        let most = self.shared.options.continue_after.or(default);
+        let most = self.shared.options.durable.continue_after.or(default);
         let Some(most) = most.filter(|_| !self.journal().is_nested()) else {
             return false;
         };
         // Continuing as new deletes all steps. Steps that were not replayed yet would have to run again.
         let steps = usize::try_from(self.journal().position()).unwrap_or(usize::MAX);
-        steps >= most && self.journal().is_at_end()
+        steps >= most.max(1) && self.journal().is_at_end()
     }
 
     /// Stores the state and removes the steps of this execution in one transaction. Then returns

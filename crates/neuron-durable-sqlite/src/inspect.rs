@@ -1,6 +1,7 @@
 //! Reads runs for [`SqliteRuns::list`](crate::SqliteRuns::list) and
 //! [`SqliteRuns::inspect`](crate::SqliteRuns::inspect).
 
+use neuron_durable::{RunStatus, RunSummary};
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{ErrorRecord, stored_json};
@@ -8,9 +9,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::JournalError;
-use crate::run_info::{
-    QueuedSignal, RunDetails, RunOutcome, RunStatus, RunSummary, StepInfo, StepKind,
-};
+use crate::outcome::StoredOutcome;
+use crate::run_info::{QueuedSignal, RunDetails, StepInfo, StepKind};
 use crate::run_row::RunRow;
 use crate::signal_row::SignalRow;
 use crate::standing::Standing;
@@ -79,13 +79,13 @@ pub(crate) fn details(connection: &Connection, id: &str) -> Result<(i64, RunDeta
         is_held: false,
         steps: steps.iter().map(|step| step_info(id, step)).collect::<Result<_>>()?,
         signals: SignalRow::all(connection, (run.key, id))?.into_iter().map(queued).collect(),
-        outcome,
+        outcome: outcome.map(|outcome| outcome.into_outcome(id)),
     };
     Ok((run.key, details))
 }
 
 /// Parses the stored outcome of a run. Returns `None` if the run has not ended.
-pub(crate) fn outcome(run: &RunRow) -> Result<Option<RunOutcome>> {
+pub(crate) fn outcome(run: &RunRow) -> Result<Option<StoredOutcome>> {
     let outcome = run.outcome.as_deref().map(|json| stored_json::read(json.as_bytes()));
     let damaged = |error| JournalError::corrupt(&run.id, format!("its outcome: {error}"));
     Ok(outcome.transpose().map_err(damaged)?)

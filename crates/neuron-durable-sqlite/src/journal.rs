@@ -20,10 +20,10 @@ use crate::JournalError;
 use crate::effect_row::EffectRow;
 use crate::lock::Lock;
 use crate::notices::Notices;
-use crate::run_info::RunStatus;
 use crate::run_row::RunRow;
 use crate::step_row::{StepRow, millis, time};
 use crate::texts::to_json;
+use neuron_durable::RunStatus;
 
 pub(crate) use holding::Place;
 use progress::Progress;

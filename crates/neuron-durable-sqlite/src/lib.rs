@@ -56,7 +56,7 @@
 //!
 //! One context at a time holds a run. The runs of a killed process are free immediately, because the operating system
 //! releases the locks of the process. A process that is stopped or hangs loses its runs when the
-//! [lease](RunBuilder::lease) expires, after 30 seconds by default. Another context can then take over such a run.
+//! [lease](DurableOptions::lease) expires, after 30 seconds by default. Another context can then take over such a run.
 //!
 //! Each step checks that its context still holds the run before it begins, and again after a pause. A stopped process
 //! that resumes after a takeover therefore starts no tool call, no retry and no model call. Its run ends with
@@ -243,7 +243,7 @@
 //! | for | see |
 //! |---|---|
 //! | a run, its stored data, the recovery of an unfinished tool call | [`SqliteDurableContext`] |
-//! | options of a run | [`SqliteRuns::run`], [`RunBuilder`] |
+//! | options of a run | [`SqliteRuns::run`], [`RunBuilder::options`], [`DurableOptions`] |
 //! | driving all runs of a database, with a limit of concurrent runs | [`SqliteRuns::pool`], [`RunBuilder::submit`] |
 //! | driving one run through all its executions | [`SqliteDurableContext::drive`] |
 //! | signals from any process | [`SqliteRuns::signal`] |
@@ -252,7 +252,7 @@
 //! | cancelling a run | [`SqliteRuns::cancel`] |
 //! | retrying a run after the cause of its error was fixed | [`SqliteRuns::retry`] |
 //! | decisions that arrive after the deadline | [`SqliteRuns::revive`] |
-//! | runs that outlive a release of the agent | [`RunBuilder::agent_version`], [`RunBuilder::changed_agent`] |
+//! | runs that outlive a release of the agent | [`DurableOptions::agent_version`], [`DurableOptions::changed_agent`] |
 //! | removing runs | [`SqliteRuns::delete`], [`SqliteRuns::prune`] |
 //! | durability after a power failure, the timeout for a locked database | [`SqliteOptions`] |
 //! | errors | [`JournalError`] |
@@ -281,6 +281,7 @@ mod checksum;
 mod inspect;
 mod lock;
 mod notices;
+mod outcome;
 mod parking;
 mod removal;
 mod retry;
@@ -302,12 +303,12 @@ mod versions;
 
 pub use context::SqliteDurableContext;
 pub use error::JournalError;
-pub use neuron_durable::{ChangedAgent, DurableRuns, RunsError, UnknownOutcome};
+pub use neuron_durable::{
+    ChangedAgent, DurableOptions, DurableRuns, RunError, RunOutcome, RunStatus, RunSummary,
+    RunsError, UnknownOutcome, WaitEvent, WaitsFor,
+};
 pub use neuron_sqlite::{SqliteError, SqliteOptions, Synchronous, accept_older};
 pub use pool::RunPool;
 pub use run_builder::RunBuilder;
-pub use run_info::{
-    QueuedSignal, RunDetails, RunOutcome, RunStatus, RunSummary, StepInfo, StepKind, WaitEvent,
-    WaitsFor,
-};
+pub use run_info::{QueuedSignal, RunDetails, StepInfo, StepKind};
 pub use runs::SqliteRuns;

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::parking::Parking;
 use crate::step_row::millis;
-use crate::{JournalError, RunBuilder, SqliteRuns};
+use crate::{DurableOptions, JournalError, SqliteRuns};
 use backoff::Backoff;
 use caught::Caught;
 use due::{Due, Moment, due};
@@ -34,27 +34,24 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Maximum number of concurrent runs, if no other number is set.
 const AT_ONCE: usize = 8;
 
-/// A function that sets the options of each run.
-type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + Sync>;
-
 /// Drives the runs of a database, with a limit of concurrent runs. Created by [`SqliteRuns::pool`].
 ///
 /// The pool opens each run that has not ended and that no context holds. It runs the agent until the end of the run, as
-/// [`drive`](crate::SqliteDurableContext::drive) does. Use [`submit`](RunBuilder::submit) to create runs for a pool.
+/// [`drive`](crate::SqliteDurableContext::drive) does. Use [`submit`](crate::RunBuilder::submit) to create runs for a pool.
 /// Several processes may have pools on the same database.
 ///
 /// - A run that waits for a signal or a time releases its place in the pool. The pool opens it again when the signal
 ///   arrives or the time has come.
 /// - New runs, signals, [`revive`](SqliteRuns::revive) and [`retry`](SqliteRuns::retry) wake a pool of the same process
 ///   immediately. A pool of another process notices them within about a second. A pool also finds the runs of a killed
-///   process, and runs whose [lease](RunBuilder::lease) has expired, within about a second.
+///   process, and runs whose [lease](DurableOptions::lease) has expired, within about a second.
 /// - A failed run is [listed](SqliteRuns::list) as failed, and the pool continues with the other runs.
 /// - A [stalled](crate::RunStatus::Stalled) run is opened again after a minute, and the pause doubles each time, up to
 ///   an hour. A run whose agent panics is stalled.
 /// - A run whose agent returns before the end of its journal has not ended. The pool logs a warning, and opens the run
 ///   again after pauses that double each time.
-/// - A run that [`open`](RunBuilder::open) created may have no start. The agent then begins with the run's
-///   [input](RunBuilder::input) as a text. An input that is not a string is converted to JSON. A run with neither a
+/// - A run that [`open`](crate::RunBuilder::open) created may have no start. The agent then begins with the run's
+///   [input](crate::RunBuilder::input) as a text. An input that is not a string is converted to JSON. A run with neither a
 ///   start nor an input is ignored.
 ///
 /// The pool spawns no tasks. The future of [`run`](Self::run) polls all runs.
@@ -64,7 +61,7 @@ type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + S
 /// ```
 /// use std::sync::Arc;
 ///
-/// use neuron_durable_sqlite::{RunStatus, SqliteRuns};
+/// use neuron_durable_sqlite::{DurableOptions, RunStatus, SqliteRuns};
 /// use neuron_loop::Agent;
 /// use neuron_tool::ToolRegistry;
 /// # use neuron_testing::ScriptedProvider;
@@ -75,7 +72,7 @@ type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + S
 /// # let runs = SqliteRuns::open(":memory:").await?;
 /// let agent = Agent::builder(my_provider.clone()).build();
 /// let pool = runs.pool(my_provider, Arc::new(ToolRegistry::new()), agent);
-/// let pool = pool.at_once(8).each_run(|run| run.agent_version("2026-03"));
+/// let pool = pool.at_once(8).options(DurableOptions::new().agent_version("2026-03"));
 ///
 /// // In any process:
 /// runs.run("run-42").submit("What is 2 + 2?").await?;
@@ -134,7 +131,7 @@ pub struct RunPool<P, A> {
     tools: Arc<ToolRegistry>,
     agent: A,
     at_once: usize,
-    configure: Configure,
+    options: DurableOptions,
     token: CancellationToken,
 }
 
@@ -154,9 +151,9 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
         tools: Arc<ToolRegistry>,
         agent: A,
     ) -> Self {
-        let configure: Configure = Arc::new(|run| run);
+        let options = DurableOptions::new();
         let token = CancellationToken::new();
-        Self { runs, provider, tools, agent, at_once: AT_ONCE, configure, token }
+        Self { runs, provider, tools, agent, at_once: AT_ONCE, options, token }
     }
 
     /// Sets the maximum number of concurrent runs, 8 by default.
@@ -165,12 +162,9 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
         self
     }
 
-    /// Sets a function that sets the options of each run, for example its lease and the version of its agent.
-    pub fn each_run(
-        mut self,
-        configure: impl for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + Sync + 'static,
-    ) -> Self {
-        self.configure = Arc::new(configure);
+    /// Sets the options of all runs, for example the lease and the version of the agent.
+    pub fn options(mut self, options: DurableOptions) -> Self {
+        self.options = options;
         self
     }
 
@@ -259,7 +253,8 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
     async fn drive_one(&self, run: Due) -> Left {
         let parking = Parking::default();
         let drive = async {
-            let builder = (self.configure)(self.runs.run(&run.id)).parking(parking.clone());
+            let builder =
+                self.runs.run(&run.id).options(self.options.clone()).parking(parking.clone());
             let context = builder.open(self.provider.clone(), self.tools.clone()).await?;
             // The context returns the stored start and ignores this one.
             let start = match run.has_start {

@@ -1,12 +1,13 @@
 //! Reopening a run that failed or was cancelled ([`retry`]).
 
+use neuron_durable::RunStatus;
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
 
 use crate::JournalError;
 use crate::inspect::{error_of, kind, outcome};
 use crate::lock::Locks;
-use crate::run_info::{RunStatus, StepKind};
+use crate::run_info::StepKind;
 use crate::run_row::RunRow;
 use crate::step_row::StepRow;
 

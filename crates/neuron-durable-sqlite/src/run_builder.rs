@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use neuron_durable::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
+use neuron_durable::DurableOptions;
 use neuron_tool::ToolRegistry;
 use neuron_types::{Provider, Start};
 use serde::Serialize;
@@ -28,102 +28,43 @@ pub struct RunBuilder<'a> {
     input: Result<Option<String>, JournalError>,
 }
 
-/// The options of a run.
+/// The options with which a context opens a run.
 #[derive(Debug, Clone)]
 pub(crate) struct RunOptions {
-    pub(crate) record_limit: usize,
-    pub(crate) unknown_outcome: UnknownOutcome,
-    pub(crate) continue_after: Option<usize>,
-    pub(crate) changed_agent: ChangedAgent,
-    pub(crate) agent_version: Option<String>,
-    pub(crate) lease: Duration,
+    pub(crate) durable: DurableOptions,
     /// Link to the pool that drives the run. `None` if no pool drives the run.
     pub(crate) parking: Option<Parking>,
 }
 
+impl RunOptions {
+    /// Returns the length of the lease, at least a millisecond.
+    pub(crate) fn lease(&self) -> Duration {
+        self.durable.lease.unwrap_or(DEFAULT_LEASE).max(Duration::from_millis(1))
+    }
+}
+
 impl<'a> RunBuilder<'a> {
     pub(crate) fn new(runs: &'a SqliteRuns, id: &'a str) -> Self {
-        let options = RunOptions {
-            record_limit: DEFAULT_RECORD_LIMIT,
-            unknown_outcome: UnknownOutcome::default(),
-            continue_after: None,
-            changed_agent: ChangedAgent::default(),
-            agent_version: None,
-            lease: DEFAULT_LEASE,
-            parking: None,
-        };
+        let options = RunOptions { durable: DurableOptions::new(), parking: None };
         Self { runs, id, options, input: Ok(None) }
     }
 
-    /// Sets the maximum size in bytes of the record of a step. Default: 1 MiB. A record above the limit has these
-    /// effects:
+    /// Sets the options of the run. In contrast to other engines:
     ///
-    /// - A model response or tool result is replaced by an error that names the limit.
-    /// - A tool call with arguments above the limit does not run.
-    /// - A [recorded](neuron_types::DurableContext::record) value ends the run with an error. Open the run with a
-    ///   greater limit to continue the run.
-    pub fn record_limit(mut self, bytes: usize) -> Self {
-        self.options.record_limit = bytes;
-        self
-    }
-
-    /// Sets the result of an interrupted tool call that must not run twice. By default the model receives an error as
-    /// the call's result.
-    pub fn unknown_outcome(mut self, unknown_outcome: UnknownOutcome) -> Self {
-        self.options.unknown_outcome = unknown_outcome;
-        self
-    }
-
-    /// Continues the run as a new execution after `steps` steps. The state of the run is stored with the whole
-    /// conversation, and the steps are removed. This keeps a long run fast, because a replay reads all steps of the
-    /// current execution.
-    ///
-    /// Defaults:
-    ///
-    /// - 1,000 steps if [`drive`](SqliteDurableContext::drive) or a [pool](SqliteRuns::pool) drives the run. There is
-    ///   no limit after the agent's first loop has ended.
-    /// - Otherwise no limit, because the program would have to handle
-    ///   [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew) itself.
-    ///
-    /// The new execution calls the agent with [`Start::Snapshot`] and an empty journal. The snapshot contains only the
-    /// state of the agent loop that was in progress. An agent may have executed other steps before this loop, such as a
-    /// wait or an earlier loop. It must skip these steps when it is started with a snapshot. Otherwise they are
-    /// executed again.
-    pub fn continue_after(mut self, steps: usize) -> Self {
-        self.options.continue_after = Some(steps.max(1));
-        self
-    }
-
-    /// Sets the reaction if the prompt, the tools or the model have changed since the journal was written.
-    ///
-    /// By default the run stops with an error that names the change, and is listed as
-    /// [stalled](crate::RunStatus::Stalled).
-    pub fn changed_agent(mut self, changed_agent: ChangedAgent) -> Self {
-        self.options.changed_agent = changed_agent;
-        self
-    }
-
-    /// Sets the version of the agent. A new run stores the version and is pinned to it.
-    ///
-    /// A pinned run that is opened with another version fails with [`JournalError::OtherVersion`] and is listed as
-    /// [stalled](crate::RunStatus::Stalled). The run continues when it is opened with the pinned version. If
-    /// [`ChangedAgent::GoOn`] is set, the run is pinned to the new version instead and continues.
-    ///
-    /// A run without a version is pinned when it is first opened with a version. If this method is not called, the
-    /// version is not checked.
-    pub fn agent_version(mut self, version: impl Into<String>) -> Self {
-        self.options.agent_version = Some(version.into());
-        self
-    }
-
-    /// Sets the length of the lease, 30 seconds by default. If the process of this context is stopped or hangs for
-    /// longer than the lease, another context may take over the run.
-    ///
-    /// A context renews its lease during each step, and all the time while [`drive`](SqliteDurableContext::drive) runs.
-    /// A tool that blocks its thread for longer than the lease loses the run. The runs of a killed process can be
-    /// opened immediately, whatever the length of the lease.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.options.lease = lease.max(Duration::from_millis(1));
+    /// - A [recorded](neuron_types::DurableContext::record) value above the
+    ///   [record limit](DurableOptions::record_limit) ends the run with an error. Open the run with a greater limit to
+    ///   continue the run.
+    /// - By default the run [continues](DurableOptions::continue_after) as a new execution after 1,000 steps if
+    ///   [`drive`](SqliteDurableContext::drive) or a [pool](SqliteRuns::pool) drives it, and only during the agent's
+    ///   first loop. Otherwise the program has to handle
+    ///   [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew) itself, so there is no default.
+    /// - A run that is opened with another [version](DurableOptions::agent_version) fails with
+    ///   [`JournalError::OtherVersion`]. A run without a version is pinned when it is first opened with a version.
+    /// - A context renews its [lease](DurableOptions::lease) during each step, and all the time while
+    ///   [`drive`](SqliteDurableContext::drive) runs. The runs of a killed process can be opened immediately, whatever
+    ///   the length of the lease.
+    pub fn options(mut self, options: DurableOptions) -> Self {
+        self.options.durable = options;
         self
     }
 
@@ -157,7 +98,8 @@ impl<'a> RunBuilder<'a> {
     pub async fn submit(self, start: impl Into<Start>) -> Result<bool, JournalError> {
         check_run_id(self.id)?;
         let start = to_json("the start of the run", &start.into())?;
-        let (id, input, version) = (self.id.to_owned(), self.input?, self.options.agent_version);
+        let (id, input, version) =
+            (self.id.to_owned(), self.input?, self.options.durable.agent_version);
         let now = millis(Utc::now());
         let submit = self.runs.database().write::<_, JournalError>(move |transaction| {
             let mut run = match RunRow::find(transaction, &id)? {
@@ -193,7 +135,7 @@ impl<'a> RunBuilder<'a> {
     ///
     /// - The errors of [`SqliteDurableContext::open`].
     /// - [`JournalError::NotJson`] if the input cannot be stored.
-    /// - [`JournalError::OtherVersion`] if the run is pinned to another [version](Self::agent_version).
+    /// - [`JournalError::OtherVersion`] if the run is pinned to another [version](DurableOptions::agent_version).
     ///
     /// # Cancel safety
     ///

@@ -1,11 +1,8 @@
 //! Details of a run for operators.
 
 use chrono::{DateTime, Utc};
-pub use neuron_durable::{RunStatus, RunSummary, WaitEvent, WaitsFor};
-use neuron_types::{
-    AgentResult, DurableError, LoopError, PendingApproval, StopReason, TokenUsage, ToolEffect,
-};
-use serde::{Deserialize, Serialize};
+use neuron_durable::{RunOutcome, RunSummary};
+use neuron_types::ToolEffect;
 
 /// The summary of a run with its steps and its queued signals.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +16,7 @@ pub struct RunDetails {
     pub steps: Vec<StepInfo>,
     /// The signals that the run has not received yet, the oldest first.
     pub signals: Vec<QueuedSignal>,
-    /// Outcome of the run. `None` if the run has not ended.
+    /// Outcome of the run, without the conversation, which is in the journal. `None` if the run has not ended.
     pub outcome: Option<RunOutcome>,
 }
 
@@ -77,92 +74,4 @@ pub struct QueuedSignal {
     pub name: String,
     /// Time at which the signal was sent.
     pub sent_at: DateTime<Utc>,
-}
-
-/// The stored outcome of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct RunOutcome {
-    /// Version of the stored format.
-    pub version: u32,
-    /// Text of the agent's response. `None` if the run ended with an error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response: Option<String>,
-    /// Reason for which the model stopped. `None` if the run ended with an error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop_reason: Option<StopReason>,
-    /// Tokens that the run used. `None` if the run ended with an error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<TokenUsage>,
-    /// Number of model calls that returned a response. `None` if the run ended with an error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turns: Option<usize>,
-    /// Stable name of the error, as [`LoopError::kind`] returns it. `None` if the run ended with a result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error_kind: Option<String>,
-    /// Text of the error. `None` if the run ended with a result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Calls that required approval when the run ended, without the conversation. `None` if the run ended for another
-    /// reason.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approval: Option<Box<PendingApproval>>,
-}
-
-impl RunOutcome {
-    /// Version of the stored format that this release writes.
-    pub const VERSION: u32 = 1;
-
-    /// An outcome whose optional fields are all `None`.
-    const NOTHING: Self = Self {
-        version: Self::VERSION,
-        response: None,
-        stop_reason: None,
-        usage: None,
-        turns: None,
-        error_kind: None,
-        error: None,
-        approval: None,
-    };
-
-    /// Returns the outcome of a run that ended with an error.
-    pub(crate) fn error(kind: &str, error: String) -> Self {
-        Self { error_kind: Some(kind.to_owned()), error: Some(error), ..Self::NOTHING }
-    }
-
-    /// Returns the status and the outcome to store for a run that returned `result`. Returns `None` if the run was
-    /// cancelled or continues as a new execution.
-    pub(crate) fn of(result: Result<&AgentResult, &LoopError>) -> Option<(RunStatus, Self)> {
-        use DurableError as E;
-        match result {
-            Ok(result) => {
-                let outcome = Self {
-                    response: Some(result.response.clone()),
-                    stop_reason: Some(result.stop_reason.clone()),
-                    usage: Some(result.usage.clone()),
-                    turns: Some(result.turns),
-                    ..Self::NOTHING
-                };
-                Some((RunStatus::Done, outcome))
-            }
-            Err(LoopError::Cancelled | LoopError::Durable(E::Cancelled | E::ContinueAsNew(_))) => {
-                None
-            }
-            Err(error) => {
-                let approval = match error {
-                    LoopError::ApprovalRequired(pending) => {
-                        Some(Box::new(pending.without_messages()))
-                    }
-                    _ => None,
-                };
-                let status = match error {
-                    LoopError::ApprovalRequired(_) => RunStatus::Waiting,
-                    LoopError::Durable(_) => RunStatus::Stalled,
-                    _ => RunStatus::Failed,
-                };
-                let outcome = Self { approval, ..Self::error(error.kind(), error.to_string()) };
-                Some((status, outcome))
-            }
-        }
-    }
 }

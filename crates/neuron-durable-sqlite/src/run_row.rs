@@ -1,5 +1,6 @@
 //! The row of a run in the table `runs` ([`RunRow`]).
 
+use neuron_durable::RunStatus;
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::{Connection, OptionalExtension as _, Row};
 use neuron_types::stored_json;
@@ -7,7 +8,6 @@ use serde_json::Value;
 
 use crate::JournalError;
 use crate::checksum::Checksum;
-use crate::run_info::RunStatus;
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 

@@ -16,10 +16,10 @@ use crate::error::check_run_id;
 use crate::inspect::{details, list};
 use crate::lock::Locks;
 use crate::notices::Notices;
+use crate::outcome::StoredOutcome;
 use crate::retry::retry;
 use crate::revive::revive;
 use crate::run_builder::RunBuilder;
-use crate::run_info::RunOutcome;
 use crate::run_row::RunRow;
 use crate::schema::RUNS;
 use crate::signal_row::SignalRow;
@@ -276,7 +276,7 @@ impl SqliteRuns {
             if let Some(reason) = Standing::of(&run, last.as_ref())?.end() {
                 return Err(JournalError::Runs(RunsError::Ended { id, reason }).into());
             }
-            let outcome = RunOutcome::error("Cancelled", "the run was cancelled".to_owned());
+            let outcome = StoredOutcome::error("Cancelled", "the run was cancelled".to_owned());
             run.outcome = Some(to_json("the outcome of the run", &outcome)?);
             run.status = RunStatus::Cancelled;
             run.changed_at = now;

@@ -2,7 +2,7 @@
 //! tells the status, the open wait and the signals that the run accepts.
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use neuron_durable::{WaitEvent, WaitsFor};
+use neuron_durable::{RunStatus, WaitEvent, WaitsFor};
 use neuron_sqlite::Abort;
 use neuron_types::{PendingApproval, stored_json};
 use serde::Deserialize;
@@ -10,7 +10,8 @@ use serde::de::IgnoredAny;
 
 use crate::JournalError;
 use crate::inspect::{kind, outcome};
-use crate::run_info::{RunOutcome, RunStatus, StepKind};
+use crate::outcome::StoredOutcome;
+use crate::run_info::StepKind;
 use crate::run_row::RunRow;
 use crate::step_row::{StepRow, millis, time};
 
@@ -20,7 +21,7 @@ type Result<T> = std::result::Result<T, Abort<JournalError>>;
 #[derive(Debug)]
 pub(crate) struct Standing<'a> {
     pub(crate) status: RunStatus,
-    pub(crate) outcome: Option<RunOutcome>,
+    pub(crate) outcome: Option<StoredOutcome>,
     run: &'a RunRow,
     wait: Wait<'a>,
 }

@@ -1,12 +1,12 @@
 //! The version of the agent to which a run is pinned ([`pin`]).
 
-use neuron_durable::ChangedAgent;
+use neuron_durable::{ChangedAgent, RunStatus};
 use neuron_sqlite::Abort;
 
 use crate::JournalError;
 use crate::inspect::outcome;
+use crate::outcome::StoredOutcome;
 use crate::run_builder::RunOptions;
-use crate::run_info::{RunOutcome, RunStatus};
 use crate::run_row::RunRow;
 use crate::texts::to_json;
 
@@ -25,11 +25,13 @@ pub(crate) enum Pin {
 /// Compares the agent's version in `options` with the version to which the run is pinned. Pins the run to the agent's
 /// version if it has no version yet, or if the options allow a changed agent.
 pub(crate) fn pin(run: &mut RunRow, options: &RunOptions) -> Result<Pin, Abort<JournalError>> {
-    let Some(opened) = &options.agent_version else {
+    let Some(opened) = &options.durable.agent_version else {
         return Ok(Pin::Fits);
     };
     match &run.agent_version {
-        Some(pinned) if pinned != opened && options.changed_agent == ChangedAgent::Refuse => {
+        Some(pinned)
+            if pinned != opened && options.durable.changed_agent == ChangedAgent::Refuse =>
+        {
             let error = JournalError::OtherVersion {
                 id: run.id.clone(),
                 pinned: pinned.clone(),
@@ -37,7 +39,7 @@ pub(crate) fn pin(run: &mut RunRow, options: &RunOptions) -> Result<Pin, Abort<J
             };
             // A waiting run keeps its outcome, which has the calls to decide on.
             if matches!(run.status, RunStatus::Running | RunStatus::Stalled) {
-                let outcome = RunOutcome::error(KIND, error.to_string());
+                let outcome = StoredOutcome::error(KIND, error.to_string());
                 run.outcome = Some(to_json("the outcome of the run", &outcome)?);
                 run.status = RunStatus::Stalled;
             }

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::test_support::{Echo, forget, invocation, look, place};
-use crate::{JournalError, RunStatus, SqliteDurableContext, SqliteRuns};
+use crate::{DurableOptions, JournalError, RunStatus, SqliteDurableContext, SqliteRuns};
 
 /// A database with tables of version 3. It contains a run with the steps of [`perform`], whose last call has not ended.
 /// It also contains a queued signal, a run that has ended, and a run that is pinned to a version of its agent and has
@@ -103,7 +103,7 @@ async fn write(path: &Path) -> Vec<String> {
     drop(durable);
     let ended = runs.run("ended").open(model(), tools(&[])).await.unwrap();
     ended.run_ended(Err(&neuron_types::LoopError::MaxTurns(3))).await;
-    let pinned = runs.run("pinned").agent_version("2");
+    let pinned = runs.run("pinned").options(DurableOptions::new().agent_version("2"));
     let pinned = pinned.open(model(), tools(&[])).await.unwrap();
     pinned.start("Count.").await.unwrap();
     let state = RunSnapshot::new("pinned", vec![Message::user("Count on.")]);
@@ -172,13 +172,27 @@ async fn continued_run_of_table_version_3_keeps_its_pin_and_its_first_start() {
     let (_folder, path) = place();
     std::fs::write(&path, VERSION_3).unwrap();
     let runs = SqliteRuns::open(&path).await.unwrap();
-    let submitted = runs.run("pinned").agent_version("2").submit("Count.").await;
+    let submitted =
+        runs.run("pinned").options(DurableOptions::new().agent_version("2")).submit("Count.").await;
     assert!(!submitted.unwrap(), "the run exists already");
-    let other = runs.run("pinned").agent_version("2").submit("Count again.").await;
+    let other = runs
+        .run("pinned")
+        .options(DurableOptions::new().agent_version("2"))
+        .submit("Count again.")
+        .await;
     assert!(other.is_err(), "{other:?}");
-    let other = runs.run("pinned").agent_version("3").open(model(), tools(&[])).await;
+    let other = runs
+        .run("pinned")
+        .options(DurableOptions::new().agent_version("3"))
+        .open(model(), tools(&[]))
+        .await;
     assert!(matches!(other, Err(JournalError::OtherVersion { .. })), "{other:?}");
-    let pinned = runs.run("pinned").agent_version("2").open(model(), tools(&[])).await.unwrap();
+    let pinned = runs
+        .run("pinned")
+        .options(DurableOptions::new().agent_version("2"))
+        .open(model(), tools(&[]))
+        .await
+        .unwrap();
     let start = pinned.start("Count.").await.unwrap();
     let Start::Snapshot(snapshot) = start else { panic!("{start:?}") };
     assert_eq!(snapshot.messages, [Message::user("Count on.")]);

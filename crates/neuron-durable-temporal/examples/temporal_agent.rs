@@ -15,7 +15,7 @@ mod travel;
 use std::error::Error;
 use std::time::Duration;
 
-use neuron_durable_temporal::{AgentRuns, AgentWorker, TemporalOptions, connect};
+use neuron_durable_temporal::{AgentWorker, DurableOptions, TemporalRuns, connect};
 use neuron_testkit::engines::TemporalServer;
 use neuron_types::MainError;
 use tokio::sync::mpsc;
@@ -41,7 +41,7 @@ async fn serve(address: &str) -> Result<()> {
     end_with_the_watcher();
     let client = connect(address, "default").await?;
     // A short timeout makes the recovery faster.
-    let options = TemporalOptions::new().heartbeat_timeout(Duration::from_secs(1));
+    let options = DurableOptions::new().lease(Duration::from_secs(1));
     let mut worker = AgentWorker::builder(client, "travel", Model, tools(), agent)
         .options(options)
         .sticky_timeout(Duration::from_secs(1))
@@ -65,13 +65,13 @@ async fn watch() -> Result<()> {
     let mut worker = Hosted::start((WORKER, &address), lines.clone())?;
 
     let client = connect(&address, "default").await?;
-    let runs = AgentRuns::new(client, "travel").task_timeout(Duration::from_secs(2));
+    let runs = TemporalRuns::new(client, "travel").task_timeout(Duration::from_secs(2));
     let run = runs.start("journey-1", "Book me a train to Lyon.").await?;
     println!("The run has begun: {}\n", run.id());
 
     let mut begun = Begun::default();
     let mut is_killed = false;
-    let mut answer = std::pin::pin!(run.result());
+    let mut answer = std::pin::pin!(run.outcome());
     let outcome = loop {
         let line = tokio::select! {
             answer = &mut answer => break answer?,
@@ -90,11 +90,9 @@ async fn watch() -> Result<()> {
             worker = Hosted::start((WORKER, &address), lines.clone())?;
         }
     };
-    println!("\nThe answer: {}", outcome.result.response);
+    let result = outcome.into_result()?;
+    println!("\nThe answer: {}", result.response);
     begun.print();
-    println!(
-        "Tokens: {} in, {} out",
-        outcome.result.usage.input_tokens, outcome.result.usage.output_tokens
-    );
+    println!("Tokens: {} in, {} out", result.usage.input_tokens, result.usage.output_tokens);
     Ok(())
 }

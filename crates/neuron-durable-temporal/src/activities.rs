@@ -132,7 +132,7 @@ impl AgentActivities {
         }
         let record = StepRecord::of_llm(answered, Utc::now()).with_asked(asked);
         let json =
-            record.to_json_within(self.options.record_limit).map_err(|error| broken(&error))?;
+            record.to_json_within(self.options.record_limit()).map_err(|error| broken(&error))?;
         Ok(Json::from_bytes(json))
     }
 }
@@ -149,7 +149,7 @@ impl AgentActivities {
         ctx: ActivityContext,
         value: Json<Value>,
     ) -> Result<Json<Value>, ActivityError> {
-        let (length, limit) = (value.len(), self.options.record_limit);
+        let (length, limit) = (value.len(), self.options.record_limit());
         if length <= limit {
             return Ok(value);
         }
@@ -235,7 +235,7 @@ impl AgentActivities {
         }
         let record = StepRecord::of_tool(ran, tool_ctx.usage.total(), Utc::now());
         let json = record
-            .to_json_within(name, self.options.record_limit)
+            .to_json_within(name, self.options.record_limit())
             .map_err(|error| broken(&error))?;
         Ok(Json::from_bytes(json))
     }

@@ -61,13 +61,13 @@ impl AgentVersion {
     ///
     /// [`DurableError::Other`] if the versions differ, and the options do not allow a changed agent.
     pub(crate) fn check(self, options: &TemporalOptions) -> Result<Self, DurableError> {
-        let (Some(pinned), Some(own)) = (&self.0, &options.agent_version) else {
+        let (Some(pinned), Some(own)) = (&self.0, &options.durable.agent_version) else {
             return Ok(self);
         };
         if pinned == own {
             return Ok(self);
         }
-        match options.changed_agent {
+        match options.durable.changed_agent {
             ChangedAgent::GoOn => {
                 tracing::warn!(%pinned, %own, "the run goes on with another version of its agent");
                 Ok(Self(Some(own.clone())))
@@ -84,6 +84,8 @@ impl AgentVersion {
 
 #[cfg(test)]
 mod tests {
+    use neuron_durable::DurableOptions;
+
     use super::*;
 
     #[test]
@@ -91,12 +93,13 @@ mod tests {
         let version = |text: &str| AgentVersion::new(Some(text.to_owned()));
         let options = TemporalOptions::new();
         assert_eq!(version("1").check(&options).unwrap(), version("1"));
-        let options = options.agent_version("2");
+        let options = TemporalOptions::from(DurableOptions::new().agent_version("2"));
         assert_eq!(version("2").check(&options).unwrap(), version("2"));
         assert_eq!(AgentVersion::default().check(&options).unwrap(), AgentVersion::default());
         let error = version("1").check(&options).unwrap_err().to_string();
         assert!(error.contains("\"1\"") && error.contains("\"2\""), "{error}");
-        let options = options.changed_agent(ChangedAgent::GoOn);
+        let durable = DurableOptions::new().agent_version("2").changed_agent(ChangedAgent::GoOn);
+        let options = TemporalOptions::from(durable);
         assert_eq!(version("1").check(&options).unwrap(), version("2"));
     }
 }

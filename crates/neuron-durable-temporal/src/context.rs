@@ -59,7 +59,7 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 ///   workers of the queue.
 /// - A failed tool call is retried if the loop's options have a retry policy and the tool's effect allows it. If the
 ///   worker of a tool is lost, a call that may run twice runs again on another worker, with the same idempotency key.
-///   For any other call, [`TemporalOptions::unknown_outcome`] decides the result.
+///   For any other call, [`DurableOptions::unknown_outcome`](crate::DurableOptions::unknown_outcome) decides the result.
 /// - The call of an [agent](neuron_types::AgentTool) is a child workflow, `neuron_sub_agent`, with the agent's steps. A
 ///   crash repeats at most one model call of that agent. Timeouts apply to each step of the agent, and not to the whole
 ///   call. The child workflow does not continue as new.
@@ -71,7 +71,7 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// The history has a summary of each request to the model, and the name and a digest of the arguments of each tool
 /// call. If the agent sends another request or calls another tool on replay, the workflow task fails with an error that
 /// names the change. The run stalls and loses nothing. It continues when a worker with the old agent takes it, or when
-/// [`TemporalOptions::changed_agent`] allows the change. The SDK detects a different order of steps (`[TMPRL1100]`).
+/// [`DurableOptions::changed_agent`](crate::DurableOptions::changed_agent) allows the change. The SDK detects a different order of steps (`[TMPRL1100]`).
 ///
 /// # Threads
 ///
@@ -110,7 +110,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         };
         Self {
             ctx: SendWrapper::new(ctx.clone()),
-            requests: RequestLog::new(options.changed_agent),
+            requests: RequestLog::new(options.durable.changed_agent),
             effects: EffectKeys::default(),
             scope: EffectScope::new(info.workflow_id()),
             agent_version: AgentVersion::default(),
@@ -267,7 +267,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         let steps = self.steps.load(Ordering::Relaxed);
         // Without any step, an execution that begins with a long state would continue as new again and again.
         let is_long = self.ctx.continue_as_new_suggested()
-            || self.options.continue_as_new_after.is_some_and(|most| steps >= most);
+            || self.options.durable.continue_after.is_some_and(|most| steps >= most);
         is_long && steps > 0 && !self.is_nested()
     }
 

@@ -2,8 +2,6 @@
 
 use neuron_types::BoxError;
 
-use crate::RunFailure;
-
 /// An error of a worker, a run or a request to the Temporal server.
 ///
 /// # Causes and fixes
@@ -35,9 +33,6 @@ pub enum TemporalError {
         /// The id of the run, which is also the id of its workflow.
         id: String,
     },
-    /// The run ended with an error.
-    #[error("the run failed: {}", .0.message)]
-    Failed(Box<RunFailure>),
     /// The run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,

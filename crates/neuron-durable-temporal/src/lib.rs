@@ -5,7 +5,7 @@
 //! not run twice does not run again.
 //!
 //! ```no_run
-//! use neuron_durable_temporal::{AgentRuns, AgentWorker, connect};
+//! use neuron_durable_temporal::{TemporalRuns, AgentWorker, connect};
 //! use neuron_loop::Agent;
 //! use neuron_tool::ToolRegistry;
 //! use neuron_types::Provider;
@@ -21,9 +21,9 @@
 //!
 //! // In another process, for example a web server:
 //! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
-//! let runs = AgentRuns::new(connect("http://127.0.0.1:7233", "default").await?, "support");
+//! let runs = TemporalRuns::new(connect("http://127.0.0.1:7233", "default").await?, "support");
 //! let run = runs.start("ticket-17", "My invoice is wrong.").await?;
-//! println!("{}", run.result().await?.result.response);
+//! println!("{}", run.outcome().await?.into_result()?.response);
 //! # Ok(())
 //! # }
 //! ```
@@ -33,8 +33,9 @@
 //! | for | see |
 //! |---|---|
 //! | the worker that owns provider and tools, and its shutdown | [`AgentWorker`] |
-//! | starting and signalling a run, its pending calls, its result | [`AgentRuns`], [`AgentRun`] |
-//! | local model calls or activities, retries, heartbeats, size limits, continuing as new | [`TemporalOptions`] |
+//! | starting and signalling a run, its pending calls, its outcome | [`TemporalRuns`], [`TemporalRun`] |
+//! | heartbeats, size limits, versions, continuing as new | [`DurableOptions`] |
+//! | local model calls or activities, retries, the environment of tools | [`TemporalOptions`] |
 //! | mapping of an agent's steps to Temporal, custom workflows | [`TemporalDurableContext`] |
 //! | payloads that are too long for the server | [`PayloadStore`] |
 //! | tests that new code can continue old runs | [`replay_history`] |
@@ -50,9 +51,9 @@
 //!
 //! | the lost worker | time limit | default |
 //! |---|---|---|
-//! | was driving the run, or making a local model call | [`AgentRuns::task_timeout`] | 10 s |
+//! | was driving the run, or making a local model call | [`TemporalRuns::task_timeout`] | 10 s |
 //! | had the idle run in its memory, and an event arrives for the run | [`AgentWorkerBuilder::sticky_timeout`] | 5 s |
-//! | was running a tool, or an activity that calls the model | the loop's heartbeat timeout, or [`TemporalOptions::heartbeat_timeout`] | 10 s |
+//! | was running a tool, or an activity that calls the model | the loop's heartbeat timeout, or [`DurableOptions::lease`] | 10 s |
 //!
 //! With a shorter limit a run recovers faster, but the server also considers a slow worker lost. The timeout of a
 //! single attempt is enforced by the worker. The server's timeout for the attempt is five seconds longer.
@@ -61,7 +62,7 @@
 //!
 //! - The server accepts payloads of up to 2 MiB. By default it warns about histories of 10 MiB, and ends runs whose
 //!   history has 50 MiB or 51,200 events.
-//! - A record that is longer than [`TemporalOptions::record_limit`] becomes an error that names the limit.
+//! - A record that is longer than [`DurableOptions::record_limit`] becomes an error that names the limit.
 //! - A run continues as a new execution when the server suggests it, after about 4,000 events or 4 MB. If the
 //!   conversation is longer than the record limit, this needs a [`PayloadStore`]. Without a store the run ends with an
 //!   error.
@@ -105,11 +106,14 @@ pub use context::TemporalDurableContext;
 pub use error::TemporalError;
 pub use json::Json;
 pub use mailbox::{HasMailbox, Mailbox, Signal};
+pub use neuron_durable::{
+    ChangedAgent, DurableOptions, DurableRuns, RunError, RunOutcome, RunStatus, RunSummary,
+    RunsError, UnknownOutcome, WaitEvent, WaitsFor,
+};
 pub use options::{ModelCalls, TemporalOptions};
-pub use outcome::{RunFailure, RunOutcome};
 pub use payload_store::{FilePayloadStore, PayloadStore};
 pub use replay::replay_history;
-pub use runs::{AgentRun, AgentRuns};
+pub use runs::{TemporalRun, TemporalRuns};
 pub use sub_agent::SubAgentWorkflow;
 pub use worker::{AgentWorker, AgentWorkerBuilder, ShutdownHandle};
 pub use workflow::{AgentWorkflow, RunInput};

@@ -1,7 +1,6 @@
-//! The stored outcome of a run, a result or a failure ([`RunOutcome`] and [`RunFailure`]).
+//! The stored outcome of a run, a result ([`outcome_within`]) or a failure ([`RunFailure`]).
 
-use std::fmt;
-
+use neuron_durable::{RunError, RunOutcome};
 use neuron_types::{AgentResult, DurableError, LoopError, PendingApproval};
 use serde::{Deserialize, Serialize};
 
@@ -11,77 +10,46 @@ use crate::mailbox::Untaken;
 /// Maximum length of an error's text in a failure, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
 
-/// The outcome of a successful run, which its workflow returns. It is shortened if it does not fit into a payload.
-///
-/// `Debug` does not show the conversation.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct RunOutcome {
-    /// Version of the stored format, [`RunOutcome::VERSION`] of the release that wrote it.
-    pub version: u32,
-    /// Result of the run.
-    pub result: AgentResult,
-    /// Set if parts of the result were left out. The messages are left out first, and then the end of the response.
-    ///
-    /// Parts are left out if the outcome is nested too deeply. Without a payload store, they are also left out if the
-    /// outcome is longer than [`TemporalOptions::record_limit`](crate::TemporalOptions::record_limit).
-    #[serde(default)]
-    pub is_cut: bool,
-}
-
-impl RunOutcome {
-    /// Version of the stored format that this release writes.
-    pub const VERSION: u32 = 1;
-
-    /// Serialises an outcome with at most `limit` bytes. Parts of the result are left out if it is longer.
-    pub(crate) fn within(result: AgentResult, limit: usize) -> Result<Json<Self>, DurableError> {
-        let mut outcome = Self { version: Self::VERSION, result, is_cut: false };
-        // A result that is nested too deeply cannot be serialised, and is shortened like a result that is too long.
-        if let Ok(json) = Json::new(&outcome)
-            && json.len() <= limit
-        {
-            return Ok(json);
-        }
-        outcome.is_cut = true;
-        outcome.result.messages = Vec::new();
-        let json = Json::new(&outcome)?;
-        if json.len() <= limit {
-            return Ok(json);
-        }
+/// Serialises the outcome of a successful run with at most `limit` bytes. Parts of the result are left out if the outcome
+/// is longer, or nested too deeply to be serialised. The messages are left out first, and then the end of the response.
+pub(crate) fn outcome_within(
+    run_id: &str,
+    result: AgentResult,
+    limit: usize,
+) -> Result<Json<RunOutcome>, DurableError> {
+    let mut outcome = RunOutcome::new(run_id, Ok(result));
+    if let Ok(json) = Json::new(&outcome)
+        && json.len() <= limit
+    {
+        return Ok(json);
+    }
+    outcome.remove_messages();
+    let json = Json::new(&outcome)?;
+    if json.len() <= limit {
+        return Ok(json);
+    }
+    if let Some(result) = &mut outcome.result {
         // A byte of text takes one to six bytes in JSON.
-        let text = &mut outcome.result.response;
+        let text = &mut result.response;
         let over = json.len() - limit;
         let kept = text.len().saturating_sub(over).max(limit / 8);
         cut(text, kept);
-        Json::new(&outcome)
     }
-}
-
-impl fmt::Debug for RunOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunOutcome")
-            .field("messages", &self.result.messages.len())
-            .field("turns", &self.result.turns)
-            .field("usage", &self.result.usage)
-            .field("stop_reason", &self.result.stop_reason)
-            .field("is_cut", &self.is_cut)
-            .finish_non_exhaustive()
-    }
+    Json::new(&outcome)
 }
 
 /// The reason why a run has no result. The workflow of the run ends with a Temporal failure, whose details contain this
 /// value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct RunFailure {
+pub(crate) struct RunFailure {
     /// Stable name of the error, as [`LoopError::kind`] returns it.
-    pub kind: String,
+    pub(crate) kind: String,
     /// Text of the error, shortened if it is too long.
-    pub message: String,
+    pub(crate) message: String,
     /// Calls that wait for a decision, with the state of their run, after [`LoopError::ApprovalRequired`]. `None` after
     /// any other error, or if the state does not fit into a payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pending: Option<Box<PendingApproval>>,
+    pub(crate) pending: Option<Box<PendingApproval>>,
     /// Signals that the run had not received when it failed. The run gets them if it is
     /// [revived](neuron_durable::DurableRuns::revive). Empty if they do not fit into a payload.
     #[serde(default, skip_serializing_if = "Untaken::is_empty")]
@@ -91,6 +59,13 @@ pub struct RunFailure {
 impl RunFailure {
     pub(crate) fn new(kind: impl Into<String>, message: String) -> Self {
         Self { kind: kind.into(), message, pending: None, signals: Untaken::default() }
+    }
+
+    /// Converts the stored failure of the run `run_id`.
+    pub(crate) fn into_outcome(self, run_id: &str) -> RunOutcome {
+        let mut outcome = RunOutcome::failed(run_id, RunError::new(self.kind, self.message));
+        outcome.pending = self.pending;
+        outcome
     }
 
     /// Returns `true` if the run ended because nobody decided on its calls in time.
@@ -132,7 +107,7 @@ mod tests {
     };
     use serde_json::json;
 
-    use super::{RunFailure, RunOutcome};
+    use super::{RunFailure, outcome_within};
     use crate::json::Json;
     use crate::mailbox::Untaken;
 
@@ -150,22 +125,24 @@ mod tests {
     #[test]
     fn outcome_that_is_too_long_is_cut_to_the_limit() {
         let small = result("hi".into(), vec![Message::user("hi")]);
-        let whole = RunOutcome::within(small.clone(), 4096).unwrap().read().unwrap();
-        assert_eq!((whole.result, whole.is_cut), (small, false));
+        let whole = outcome_within("r", small.clone(), 4096).unwrap().read().unwrap();
+        assert_eq!((whole.result, whole.is_cut), (Some(small), false));
 
         let long = result("hi".into(), vec![Message::user("x".repeat(5000))]);
-        let json = RunOutcome::within(long, 4096).unwrap();
+        let json = outcome_within("r", long, 4096).unwrap();
         let outcome = json.read().unwrap();
-        assert!(json.len() <= 4096 && outcome.is_cut && outcome.result.messages.is_empty());
-        assert_eq!((outcome.result.response.as_str(), outcome.result.turns), ("hi", 3));
+        assert!(json.len() <= 4096 && outcome.is_cut);
+        let kept = outcome.result.unwrap();
+        assert!(kept.messages.is_empty());
+        assert_eq!((kept.response.as_str(), kept.turns), ("hi", 3));
 
         // A control character takes six bytes in JSON. A crab has four bytes, and must not be cut inside.
         for text in ["\u{1}".repeat(5000), "🦀".repeat(5000)] {
-            let json = RunOutcome::within(result(text.clone(), Vec::new()), 4096).unwrap();
+            let json = outcome_within("r", result(text.clone(), Vec::new()), 4096).unwrap();
             let outcome = json.read().unwrap();
             assert!(json.len() <= 4096 && outcome.is_cut, "{}", json.len());
-            assert!(!outcome.result.response.is_empty());
-            assert!(text.starts_with(&outcome.result.response));
+            let response = outcome.result.unwrap().response;
+            assert!(!response.is_empty() && text.starts_with(&response));
         }
     }
 
@@ -177,11 +154,12 @@ mod tests {
             let call = ContentBlock::ToolUse { id: "c".into(), name: "t".into(), input };
             let message = Message { role: Role::Assistant, content: vec![call] };
             let fits = Json::new(&result("hi".into(), vec![message.clone()])).is_ok();
-            let outcome = RunOutcome::within(result("hi".into(), vec![message]), 1 << 20).unwrap();
+            let outcome = outcome_within("r", result("hi".into(), vec![message]), 1 << 20).unwrap();
             let outcome = outcome.read().unwrap();
-            assert_eq!(outcome.result.response, "hi");
+            let result = outcome.result.unwrap();
+            assert_eq!(result.response, "hi");
             assert!(fits || outcome.is_cut, "{depth}");
-            assert_eq!(outcome.is_cut, outcome.result.messages.is_empty());
+            assert_eq!(outcome.is_cut, result.messages.is_empty());
         }
     }
 

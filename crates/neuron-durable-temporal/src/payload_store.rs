@@ -60,11 +60,11 @@ pub trait PayloadStore: Send + Sync {
     ///
     /// - A model call is made again.
     /// - A tool call is made again if it may run twice.
-    /// - For any other tool call, [`TemporalOptions::unknown_outcome`](crate::TemporalOptions::unknown_outcome) decides
+    /// - For any other tool call, [`DurableOptions::unknown_outcome`](crate::DurableOptions::unknown_outcome) decides
     ///   the result.
     ///
     /// The activity sends no heartbeats meanwhile. The server therefore gives up an activity after its [heartbeat
-    /// timeout](crate::TemporalOptions::heartbeat_timeout), with the same effects. Local model calls have no such
+    /// timeout](crate::DurableOptions::lease), with the same effects. Local model calls have no such
     /// timeout. A client does not retry.
     fn put<'a>(
         &'a self,
@@ -78,7 +78,7 @@ pub trait PayloadStore: Send + Sync {
     ///
     /// Any error of the store. A worker then calls this method again for up to five minutes, with pauses of up to five
     /// seconds. After that, the server retries the workflow task or the activity. A tool call that must not run twice
-    /// is not retried, and [`TemporalOptions::unknown_outcome`](crate::TemporalOptions::unknown_outcome) decides its
+    /// is not retried, and [`DurableOptions::unknown_outcome`](crate::DurableOptions::unknown_outcome) decides its
     /// result. A client does not retry.
     fn get<'a>(&'a self, key: &'a str) -> WasmBoxedFuture<'a, Result<Option<Vec<u8>>, BoxError>>;
 }

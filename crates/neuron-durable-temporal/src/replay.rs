@@ -14,7 +14,7 @@ use crate::payload_store::converter;
 use crate::{AgentWorkflow, TemporalError, TemporalOptions};
 
 /// Checks that `agent` can continue a run that older code started. Replays a history of the run, which
-/// [`AgentRun::history`](crate::AgentRun::history) returned, without a server, a model or tools.
+/// [`TemporalRun::history`](crate::TemporalRun::history) returned, without a server, a model or tools.
 ///
 /// Keep histories of your agent in its repository, and replay them in its tests before each deployment.
 ///
@@ -37,9 +37,10 @@ use crate::{AgentWorkflow, TemporalError, TemporalOptions};
 /// ```
 pub async fn replay_history(
     agent: impl DurableAgent + 'static,
-    options: TemporalOptions,
+    options: impl Into<TemporalOptions>,
     history: &[u8],
 ) -> Result<(), TemporalError> {
+    let options = options.into();
     // The SDK waits forever for the first event of a history without events.
     let parts: Events =
         serde_json::from_slice(history).map_err(|error| TemporalError::Other(error.into()))?;

@@ -1,4 +1,4 @@
-//! A client that starts and operates runs from any process ([`AgentRuns`]).
+//! A client that starts and operates runs from any process ([`TemporalRuns`]).
 
 mod end;
 mod missed;
@@ -10,6 +10,7 @@ mod summary;
 use std::fmt;
 use std::time::Duration;
 
+use neuron_durable::RunOutcome;
 use neuron_types::{BoxError, PendingApproval, Start};
 use serde::Serialize;
 use temporalio_client::errors::{
@@ -26,7 +27,7 @@ use crate::json::Json;
 use crate::payload_store::with_store;
 use crate::signal_input::SignalInput;
 use crate::workflow::RunInput;
-use crate::{AgentWorkflow, RunOutcome, Signal, TemporalError, TemporalOptions};
+use crate::{AgentWorkflow, Signal, TemporalError, TemporalOptions};
 
 /// A client that starts and operates the runs of an agent, for example in a web server. It connects only to the
 /// Temporal server, and not to the [workers](crate::AgentWorker).
@@ -34,25 +35,25 @@ use crate::{AgentWorkflow, RunOutcome, Signal, TemporalError, TemporalOptions};
 /// # Example
 ///
 /// ```no_run
-/// use neuron_durable_temporal::{AgentRuns, TemporalError};
+/// use neuron_durable_temporal::TemporalRuns;
 /// use temporalio_client::Client;
 ///
-/// # async fn ask(client: Client) -> Result<(), TemporalError> {
-/// let runs = AgentRuns::new(client, "support");
+/// # async fn ask(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let runs = TemporalRuns::new(client, "support");
 /// let run = runs.start("ticket-17", "My invoice is wrong.").await?;
-/// println!("{}", run.result().await?.result.response);
+/// println!("{}", run.outcome().await?.into_result()?.response);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct AgentRuns {
+pub struct TemporalRuns {
     client: Client,
     task_queue: String,
     task_timeout: Duration,
     agent_version: AgentVersion,
 }
 
-impl AgentRuns {
+impl TemporalRuns {
     /// Creates a client for the runs of the agent on this task queue.
     #[must_use]
     pub fn new(client: Client, task_queue: impl Into<String>) -> Self {
@@ -65,15 +66,16 @@ impl AgentRuns {
     }
 
     /// Uses the payload store of the workers' options, if they have one. Pins new runs to the
-    /// [version](TemporalOptions::agent_version) of the options.
+    /// [version](neuron_durable::DurableOptions::agent_version) of the options.
     #[must_use]
-    pub fn options(self, options: &TemporalOptions) -> Self {
+    pub fn options(self, options: impl Into<TemporalOptions>) -> Self {
+        let options = options.into();
         let client = match &options.payload_store {
             // A client does not retry, so the caller receives an error of the store immediately.
             Some(store) => with_store(self.client, store.clone(), Duration::ZERO),
             None => self.client,
         };
-        let agent_version = AgentVersion::new(options.agent_version.clone());
+        let agent_version = AgentVersion::new(options.durable.agent_version);
         Self { client, agent_version, ..self }
     }
 
@@ -97,7 +99,7 @@ impl AgentRuns {
         &self,
         id: impl Into<String>,
         start: impl Into<Start>,
-    ) -> Result<AgentRun, TemporalError> {
+    ) -> Result<TemporalRun, TemporalError> {
         let id = id.into();
         let input =
             Json::new(&RunInput::new(start)).map_err(|error| TemporalError::Other(error.into()))?;
@@ -115,16 +117,16 @@ impl AgentRuns {
     }
 
     /// Returns a handle to the run with this id. Does not check that the run exists.
-    pub fn get(&self, id: impl Into<String>) -> AgentRun {
+    pub fn get(&self, id: impl Into<String>) -> TemporalRun {
         let id = id.into();
         let handle = self.client.get_workflow_handle::<AgentWorkflow>(id.clone());
-        AgentRun { id, handle }
+        TemporalRun { id, handle }
     }
 }
 
-impl fmt::Debug for AgentRuns {
+impl fmt::Debug for TemporalRuns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentRuns")
+        f.debug_struct("TemporalRuns")
             .field("task_queue", &self.task_queue)
             .field("task_timeout", &self.task_timeout)
             .finish_non_exhaustive()
@@ -132,31 +134,41 @@ impl fmt::Debug for AgentRuns {
 }
 
 /// A handle to a run on the Temporal server.
-pub struct AgentRun {
+pub struct TemporalRun {
     id: String,
     handle: WorkflowHandle<Client, AgentWorkflow>,
 }
 
-impl AgentRun {
+impl TemporalRun {
     /// Returns the id of the run, which is also the id of its workflow.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Waits for the end of the run, through all its executions, and returns the outcome.
+    /// Waits for the end of the run, through all its executions, and returns the agent's result or the error that ended
+    /// the run.
+    ///
+    /// Parts of the result are left out if the outcome is nested too deeply. Without a payload store, they are also left
+    /// out if the outcome is longer than the [record limit](neuron_durable::DurableOptions::record_limit).
     ///
     /// # Errors
     ///
-    /// - [`TemporalError::Failed`] if the run ended with an error.
     /// - [`TemporalError::Cancelled`] if the run was cancelled.
     /// - [`TemporalError::Ended`] if the run was terminated or timed out.
     /// - [`TemporalError::NotFound`] if the run does not exist.
     /// - [`TemporalError::Other`] if the outcome cannot be read.
-    pub async fn result(&self) -> Result<RunOutcome, TemporalError> {
+    pub async fn outcome(&self) -> Result<RunOutcome, TemporalError> {
         match self.handle.get_result(WorkflowGetResultOptions::default()).await {
-            Ok(outcome) => outcome.read().map_err(|error| TemporalError::Other(error.into())),
-            Err(WorkflowGetResultError::Failed(error)) => Err(end::failure(*error)),
+            Ok(outcome) => {
+                let outcome = outcome.read();
+                let mut outcome = outcome.map_err(|error| TemporalError::Other(error.into()))?;
+                outcome.run_id.clone_from(&self.id);
+                Ok(outcome)
+            }
+            Err(WorkflowGetResultError::Failed(error)) => {
+                Ok(end::failure(*error)?.into_outcome(&self.id))
+            }
             Err(WorkflowGetResultError::Cancelled { .. }) => Err(TemporalError::Cancelled),
             Err(WorkflowGetResultError::NotFound(_)) => Err(self.not_found()),
             Err(
@@ -254,8 +266,8 @@ impl AgentRun {
     }
 }
 
-impl fmt::Debug for AgentRun {
+impl fmt::Debug for TemporalRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentRun").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("TemporalRun").field("id", &self.id).finish_non_exhaustive()
     }
 }

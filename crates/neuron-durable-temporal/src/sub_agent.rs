@@ -139,7 +139,7 @@ impl SubAgentWorkflow {
         }
         let now = ctx.workflow_time().map(DateTime::<Utc>::from).unwrap_or_default();
         let record = StepRecord::of_tool(ran, tool_ctx.usage.total(), now);
-        let json = record.to_json_within(name, options.record_limit);
+        let json = record.to_json_within(name, options.record_limit());
         Ok(Json::from_bytes(json.map_err(|error| failed("Outcome", error.to_string()))?))
     }
 

@@ -13,7 +13,7 @@ const LONGEST_SUMMARY: usize = 200;
 /// Returns the summary of the timer that limits a wait for decisions. Returns `None` if the name of the signal is too
 /// long for it.
 ///
-/// `AgentRuns::missed` finds the timer in the history by this text.
+/// `TemporalRuns::missed` finds the timer in the history by this text.
 pub(crate) fn summary(signal: &str) -> Option<String> {
     let summary = format!("decisions by the signal {signal:?}");
     Some(summary).filter(|summary| summary.len() <= LONGEST_SUMMARY)

@@ -145,8 +145,8 @@ pub struct AgentWorkerBuilder {
 
 impl AgentWorkerBuilder {
     /// Sets the options of the runs. Default: [`TemporalOptions::new`].
-    pub fn options(mut self, options: TemporalOptions) -> Self {
-        self.options = options;
+    pub fn options(mut self, options: impl Into<TemporalOptions>) -> Self {
+        self.options = options.into();
         self
     }
 

@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
 use futures::FutureExt;
+use neuron_durable::RunOutcome;
 use neuron_types::{
     Durability, DurableAgent, DurableError, LoopError, PendingApproval, RunSnapshot, Start,
 };
@@ -25,7 +26,7 @@ use crate::agent_version::AgentVersion;
 use crate::context::{keep_answers, stall};
 use crate::json::Json;
 use crate::mailbox::{Queues, Untaken};
-use crate::outcome::{RunFailure, RunOutcome};
+use crate::outcome::{RunFailure, outcome_within};
 use crate::own_wakes::with_own_wakes;
 use crate::panic::message;
 use crate::signal_input::SignalInput;
@@ -71,7 +72,7 @@ impl fmt::Debug for RunInput {
 /// - The signal `neuron_signal` delivers a [`Signal`](crate::Signal) to the run.
 /// - The query `neuron_pending` returns the [`PendingApproval`] for which the run waits, without the conversation. It
 ///   returns null if the run does not wait for an approval.
-/// - The query `neuron_waits_for` returns the current wait of any kind. [`AgentRuns`](crate::AgentRuns) uses it.
+/// - The query `neuron_waits_for` returns the current wait of any kind. [`TemporalRuns`](crate::TemporalRuns) uses it.
 ///
 /// The workflow returns a [`RunOutcome`]. If the run fails, the workflow ends with an application failure, whose type
 /// is the error's [`kind`](LoopError::kind).
@@ -155,7 +156,8 @@ impl AgentWorkflow {
                 return Err(failed("Panic", "the agent's code panicked".into()));
             }
             Ok(Ok(result)) => {
-                let outcome = RunOutcome::within(result, options.state_limit());
+                let outcome =
+                    outcome_within(ctx.info().workflow_id(), result, options.state_limit());
                 return outcome.map_err(|error| failed("Outcome", error.to_string()));
             }
             Ok(Err(error)) => error,

@@ -1,6 +1,6 @@
 //! The parts that every engine for durable runs needs, and a durable context for one machine without an engine.
 //!
-//! Applications need [`DurableRuns`] and [`LocalDurableContext`]. Everything else is for authors of engines, such as
+//! Applications need [`DurableRuns`], [`DurableOptions`], [`RunOutcome`] and [`LocalDurableContext`]. Everything else is for authors of engines, such as
 //! `neuron-durable-sqlite`. An engine depends on this crate and on `neuron-types`, and on no other engine.
 //!
 //! # Where to look
@@ -9,6 +9,8 @@
 //! |---|---|
 //! | a durable context for development on one machine, without an engine | [`LocalDurableContext`], [`LocalSignals`] |
 //! | listing, inspecting, cancelling and signalling the runs of an engine | [`DurableRuns`] |
+//! | the options that every engine has | [`DurableOptions`] |
+//! | the outcome of a run | [`RunOutcome`], [`RunError`] |
 //! | the result of a step in a journal | [`StepRecord`], [`ToolRequest`], [`EffectScope`], [`outcome_unknown`] |
 //! | detecting a changed agent in a replay | [`RequestLog`], [`llm_digest`], [`tool_digest`], [`check_tool_call`] |
 //! | one effect for all calls with the same key | [`EffectKeys`], [`effect_of`] |
@@ -24,6 +26,8 @@ mod effect_keys;
 #[cfg(not(target_family = "wasm"))]
 mod lease;
 mod local_durable;
+mod options;
+mod outcome;
 mod runs;
 mod steps;
 
@@ -36,6 +40,8 @@ pub use effect_keys::{EffectKeys, effect_of};
 #[cfg(not(target_family = "wasm"))]
 pub use lease::{Moment, while_held};
 pub use local_durable::{LocalDurableContext, LocalSignals};
+pub use options::DurableOptions;
+pub use outcome::{RunError, RunOutcome};
 pub use runs::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent, WaitsFor};
 pub use steps::{
     DEFAULT_RECORD_LIMIT, EffectScope, StepRecord, ToolRequest, UnknownOutcome, outcome_unknown,

@@ -138,7 +138,6 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod agent;
-mod builder;
 mod context;
 mod conversation;
 mod facade;
@@ -149,8 +148,7 @@ mod parts;
 mod run;
 mod tools;
 
-pub use agent::Agent;
-pub use builder::AgentBuilder;
+pub use agent::{Agent, AgentBuilder};
 pub use conversation::{Conversation, SessionHandle};
 pub use facade::{AgentLoop, AgentLoopBuilder, AgentStream, StepIterator, TurnResult};
 pub use neuron_types::{

@@ -51,19 +51,12 @@ pub use guardrail::{
 pub use guardrail_hook::{GuardrailHook, GuardrailHookBuilder};
 pub use in_memory_sessions::InMemorySessionStorage;
 pub use loop_detector::{LoopDetector, LoopThresholds};
-pub use neuron_durable::{
-    Asked, ChangedAgent, DEFAULT_RECORD_LIMIT, DurableRuns, EffectKeys, EffectScope,
-    LocalDurableContext, LocalSignals, RequestLog, RunStatus, RunSummary, RunsError, StepRecord,
-    ToolRequest, UnknownOutcome, WaitEvent, WaitsFor, check_tool_call, effect_of, execute_as_batch,
-    llm_digest, outcome_unknown, recorded_digest, tool_digest,
-};
-#[cfg(not(target_family = "wasm"))]
-pub use neuron_durable::{Moment, while_held};
-pub use neuron_sandbox::{CommandTool, Confined, NoOpSandbox};
-#[cfg(feature = "process-sandbox")]
-pub use neuron_sandbox::{Confinement, ProcessCounting, ProcessSandbox, ProcessSandboxBuilder};
+#[doc(inline)]
+pub use neuron_durable::*;
+#[doc(inline)]
+pub use neuron_sandbox::*;
 pub use neuron_types::{
-    Sandbox, Session, SessionRevision, SessionState, SessionStorage, SessionSummary,
+    Session, SessionRevision, SessionState, SessionStorage, SessionSummary,
     VersionedSessionStorage, check_session_id,
 };
 pub use permission_rules::{

@@ -175,10 +175,9 @@ fn last_segment(path: &str) -> &str {
 fn imports(text: &str) -> BTreeSet<&str> {
     let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or(text);
     let mut imports = BTreeSet::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("crate::") {
+    for (at, separator) in text.match_indices("crate::") {
+        let (before, after) = (&text[..at], &text[at + separator.len()..]);
         let line = before.rsplit('\n').next().unwrap_or(before);
-        rest = after;
         let is_path = !before.ends_with(|char: char| char.is_alphanumeric() || char == '_');
         if !is_path || line.trim_start().starts_with("//") {
             continue;
@@ -201,7 +200,7 @@ fn exports_and_imports_are_found() {
     let root = "mod a;\n\npub use a::{One, deep::Two};\npub use b::three;\n#[doc(inline)]\npub use other::*;\n";
     let expected = [("*", "other"), ("One", "a"), ("Two", "a"), ("three", "b")];
     assert_eq!(exports(root), BTreeMap::from(expected));
-    let file = "//! [`X`](crate::X)\nuse crate::{\n    One, three::Deep,\n};\nuse crate::a::Two;\n\
+    let file = "//! [`X`](crate::X), [`Y`](crate::Y)\nuse crate::{\n    One, three::Deep,\n};\nuse crate::a::Two;\n\
                 fn f(_: crate::Four) {}\nmy_crate::Six;\n#[cfg(test)]\nmod tests { use crate::Seven; }";
     assert_eq!(imports(file), BTreeSet::from(["One", "three", "a", "Four"]));
 }

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use neuron_durable::{RunStatus, RunSummary, WaitEvent, WaitsFor};
+use neuron_durable::{RunOutcome, RunStatus, RunSummary, WaitEvent, WaitsFor};
 use neuron_types::stored_json;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::RunOutcome;
 use crate::continuation::HANDLER as RESUME;
 use crate::definition::RUN;
 use crate::register::{ENDED, Ended, VERSION, WAIT, Waiting};

@@ -6,7 +6,7 @@ use std::fmt;
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::{Method, Request};
-use neuron_durable::RunsError;
+use neuron_durable::{RunOutcome, RunsError};
 use neuron_types::stored_json;
 use restate_sdk::ingress::RequestExecutor;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ use crate::batch::{AGENT, TOOL};
 use crate::continuation::HANDLER as RESUME;
 use crate::definition::RUN;
 use crate::plain_http::PlainHttp;
-use crate::{RunOutcome, register};
+use crate::register;
 
 /// Columns of an invocation that a [`Row`] needs.
 const COLUMNS: &str = "id, target_handler_name AS handler, status, completion_result, completion_failure, \

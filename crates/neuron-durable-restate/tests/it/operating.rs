@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuron_durable::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent};
-use neuron_durable_restate::AgentRuns;
+use neuron_durable_restate::RestateRuns;
 use neuron_testkit::engines::RestateServer;
 use serde_json::json;
 
@@ -118,10 +118,10 @@ async fn only_unfinished_runs_of_the_service_accept_signals_and_cancellation() {
             );
         }
     }
-    let other = AgentRuns::new("other", scene.server.ingress_url(), scene.server.admin_url());
+    let other = RestateRuns::new("other", scene.server.ingress_url(), scene.server.admin_url());
     assert_eq!(other.list().await.unwrap(), []);
     assert!(matches!(other.cancel(&done).await, Err(RunsError::NotFound { .. })));
-    let nowhere = AgentRuns::new("support", "http://127.0.0.1:1", "http://127.0.0.1:1/");
+    let nowhere = RestateRuns::new("support", "http://127.0.0.1:1", "http://127.0.0.1:1/");
     assert!(matches!(nowhere.list().await, Err(RunsError::Engine(_))));
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hyper::{Request, Response};
 use neuron_durable::{DurableRuns, RunStatus, RunsError};
 use neuron_durable_restate::restate_sdk::ingress::RequestExecutor;
-use neuron_durable_restate::{AgentRuns, PlainHttp};
+use neuron_durable_restate::{PlainHttp, RestateRuns};
 use serde_json::{Value, json};
 
 use crate::http;
@@ -37,7 +37,7 @@ impl RequestExecutor for Client {
     }
 }
 
-fn runs_with_outcome(scene: &Scene, status: u16, body: &'static str) -> AgentRuns<Client> {
+fn runs_with_outcome(scene: &Scene, status: u16, body: &'static str) -> RestateRuns<Client> {
     scene.runs().with_client(Client { outcome: Some((status, body)), ..Client::default() })
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use neuron_durable_restate::{AgentRuns, RunOutcome};
+use neuron_durable_restate::{RestateRuns, RunOutcome};
 use neuron_testkit::engines::RestateServer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -38,8 +38,8 @@ impl Scene {
     }
 
     /// Returns a client for operations on the runs.
-    pub(crate) fn runs(&self) -> AgentRuns {
-        AgentRuns::new("support", self.server.ingress_url(), self.server.admin_url())
+    pub(crate) fn runs(&self) -> RestateRuns {
+        RestateRuns::new("support", self.server.ingress_url(), self.server.admin_url())
     }
 
     pub(crate) async fn register(&self) {

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_context::SlidingWindowStrategy;
-use neuron_durable::{ChangedAgent, UnknownOutcome};
-use neuron_durable_restate::{AgentService, RestateOptions};
+use neuron_durable_restate::{
+    AgentService, ChangedAgent, DurableOptions, RestateOptions, UnknownOutcome,
+};
 use neuron_loop::{ApprovalSignal, Conversation, LoopConfig, RunEvent};
 use neuron_types::{
     AgentResult, Durability, DurableAgent, DurableContext, LoopError, PermissionDecision,
@@ -128,18 +129,21 @@ async fn serve(task: Task) {
         true => UnknownOutcome::Fail,
         false => UnknownOutcome::TellModel,
     };
-    let mut options = RestateOptions::default()
-        .with_environment(["ALLOWED"])
-        .with_continue_after(task.continue_after)
-        .with_longest_step(task.longest_step)
-        .with_unknown_outcome(outcome)
-        .with_lease(task.lease);
+    let mut durable = DurableOptions::new()
+        .continue_after(task.continue_after.unwrap_or(usize::MAX))
+        .unknown_outcome(outcome)
+        .lease(task.lease);
     if task.changed_agent_goes_on {
-        options = options.with_changed_agent(ChangedAgent::GoOn);
+        durable = durable.changed_agent(ChangedAgent::GoOn);
     }
-    (options.aside_after, options.agent_version) = (task.aside_after, task.agent_version);
+    durable.agent_version = task.agent_version;
+    let mut options =
+        RestateOptions::from(durable).environment(["ALLOWED"]).longest_step(task.longest_step);
+    if let Some(wait) = task.aside_after {
+        options = options.aside_after(wait);
+    }
     let service = AgentService::new("support", model, tools(&effects, &task.helper_prompt), agent)
-        .with_options(options);
+        .options(options);
     let id = std::process::id();
     child_process::report(&format!("{} {id}", listener.local_addr().unwrap().port()));
     tokio::spawn(beat(effects.beats(id)));

@@ -214,8 +214,8 @@ async fn response_of_forty_megabytes_ends_the_run_after_one_call() {
 async fn too_long_tool_result_is_an_error_and_is_not_repeated() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("huge:1 pure:2").await;
-    let outcome = scene.outcome(&run).await;
-    let text = format!("{outcome:?}");
+    let result = scene.outcome(&run).await.into_result();
+    let text = format!("{result:?}");
     assert!(text.contains("the result of `huge`"), "{text}");
     assert_eq!(scene.count("begin huge"), 1);
 }

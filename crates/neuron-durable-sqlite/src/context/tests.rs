@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use neuron_durable::DurableOptions;
 use neuron_loop::{ApprovalSignal, Conversation, LoopConfig};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
@@ -79,7 +80,7 @@ impl Agent {
     /// Opens the run and drives it to its end. The run continues as new after every `every` steps.
     async fn drive(&self, runs: &SqliteRuns, every: usize) -> Result<AgentResult, LoopError> {
         let tools = Arc::new(self.registry());
-        let run = runs.run("r").continue_after(every);
+        let run = runs.run("r").options(DurableOptions::new().continue_after(every));
         let durable = run.open(self.model.clone(), tools).await?;
         durable.drive("go", self).await
     }
@@ -304,7 +305,10 @@ async fn run_dropped_between_two_loops_of_its_agent_has_not_ended() {
     assert_eq!(drive(true).await.unwrap().response, "two");
     let details = runs.inspect("r").await.unwrap();
     assert_eq!(details.summary.status, RunStatus::Done);
-    assert_eq!((details.outcome.unwrap().response.unwrap(), model.calls()), ("two".into(), 2));
+    assert_eq!(
+        (details.outcome.unwrap().result.unwrap().response, model.calls()),
+        ("two".into(), 2)
+    );
 }
 
 #[tokio::test]

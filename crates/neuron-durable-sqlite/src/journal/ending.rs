@@ -1,9 +1,10 @@
 //! Ending an execution, and ending a run.
 
+use neuron_durable::RunStatus;
 use neuron_types::{DurableError, Start};
 
 use super::{Counts, Journal};
-use crate::run_info::{RunOutcome, RunStatus};
+use crate::outcome::StoredOutcome;
 use crate::run_row::RunRow;
 use crate::step_row::StepRow;
 use crate::texts::to_json;
@@ -52,7 +53,7 @@ impl Journal {
     pub(crate) async fn end(
         &self,
         status: RunStatus,
-        outcome: RunOutcome,
+        outcome: StoredOutcome,
     ) -> Result<bool, DurableError> {
         let turn = self.turn().await?;
         let is_end = status != RunStatus::Stalled;

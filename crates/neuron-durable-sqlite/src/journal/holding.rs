@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use neuron_durable::RunStatus;
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::{OptionalExtension as _, Transaction};
 use neuron_types::{DurableError, clock};
@@ -15,7 +16,6 @@ use neuron_types::{DurableError, clock};
 use super::Journal;
 use crate::JournalError;
 use crate::lock::Renewal;
-use crate::run_info::RunStatus;
 use crate::run_row::status_name;
 
 /// Maximum time for which a cancelled run may continue before it is dropped.

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use chrono::Utc;
+use neuron_durable::RunStatus;
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Transaction;
 use neuron_types::DurableError;
@@ -12,7 +13,6 @@ use super::holding::Opened;
 use super::{Journal, Place, State};
 use crate::lock::{Lock, Locks};
 use crate::run_builder::RunOptions;
-use crate::run_info::RunStatus;
 use crate::run_row::RunRow;
 use crate::step_row::{StepRow, millis};
 use crate::version::{self, Pin};
@@ -44,7 +44,7 @@ impl Journal {
                 }
                 None => {
                     let mut run = RunRow::new(id, input, now);
-                    run.agent_version.clone_from(&options.agent_version);
+                    run.agent_version.clone_from(&options.durable.agent_version);
                     run.insert(transaction)?;
                     run
                 }
@@ -131,7 +131,7 @@ fn open(
     }
     // The lock must come last. If this transaction failed after a takeover, the previous holder would not get its lock
     // back. Only the database can fail from here on.
-    let lock = locks.acquire(run.key, options.lease)?.ok_or_else(|| held(&run.id))?;
+    let lock = locks.acquire(run.key, options.lease())?.ok_or_else(|| held(&run.id))?;
     run.epoch += 1;
     run.update(transaction)?;
     Ok(Ok((run, steps, lock)))

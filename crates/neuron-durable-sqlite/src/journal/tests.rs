@@ -4,6 +4,7 @@ use std::future::Future;
 use std::task::Poll;
 use std::time::Duration;
 
+use neuron_durable::DurableOptions;
 use neuron_types::{
     ActivityOptions, DurableContext, DurableError, Message, RunSnapshot, Start, ToolEffect,
 };
@@ -139,7 +140,11 @@ async fn new_execution_starts_from_the_state_without_steps() {
     let open = async |replies: &[&str]| {
         let provider =
             std::sync::Arc::new(neuron_testing::ScriptedProvider::new(replies.iter().copied()));
-        runs.run("r").continue_after(2).open(provider, no_tools()).await.unwrap()
+        runs.run("r")
+            .options(DurableOptions::new().continue_after(2))
+            .open(provider, no_tools())
+            .await
+            .unwrap()
     };
     let snapshot = RunSnapshot::new("r", vec![Message::user("so far")]);
     {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use neuron_durable::DurableOptions;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, AnswerMetadata, ContentBlock, DeltaSink, DurableContext, DurableError,
@@ -150,7 +151,11 @@ async fn errors_and_too_long_responses_are_replayed_as_errors() {
     ]));
     let mut texts = Vec::new();
     for _ in 0..2 {
-        let opened = runs.run("r").record_limit(4000).open(provider.clone(), no_tools()).await;
+        let opened = runs
+            .run("r")
+            .options(DurableOptions::new().record_limit(4000))
+            .open(provider.clone(), no_tools())
+            .await;
         let durable = opened.unwrap();
         let call = || durable.execute_llm_call(request("a"), ActivityOptions::default());
         let error = call().await.unwrap_err();

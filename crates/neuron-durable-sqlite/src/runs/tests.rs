@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use crate::test_support::{
     answering, invocation, look, no_tools, opened, place, request, run, silent,
 };
-use crate::{JournalError, RunStatus, SqliteDurableContext, SqliteError, SqliteRuns, StepKind};
+use crate::{
+    DurableOptions, JournalError, RunError, RunStatus, SqliteDurableContext, SqliteError,
+    SqliteRuns, StepKind,
+};
 
 fn ended(response: &str) -> AgentResult {
     AgentResult {
@@ -61,9 +64,9 @@ async fn runs_are_listed_and_described() {
     let step = &details.steps[0];
     assert_eq!((step.key.as_str(), step.kind, step.attempts), ("model/0", StepKind::Model, 1));
     assert!(step.ended_at.unwrap() >= step.begun_at && step.bytes > 50);
-    assert_eq!(details.outcome.unwrap().response.unwrap(), "x");
+    assert_eq!(details.outcome.unwrap().result.unwrap().response, "x");
     let outcome = runs.inspect("three").await.unwrap().outcome.unwrap();
-    assert_eq!(outcome.error_kind.unwrap(), "MaxTurns");
+    assert_eq!(outcome.error.unwrap().kind, "MaxTurns");
     drop((one, two, three, four));
     assert!(!runs.inspect("one").await.unwrap().is_held);
     let error = runs.inspect("five").await.unwrap_err();
@@ -97,7 +100,7 @@ async fn end_is_stored_once_and_removed_when_the_run_continues() {
     assert_eq!((details.summary.status, details.outcome), (RunStatus::Running, None));
     durable.run_ended(Ok(&ended("y"))).await;
     let outcome = runs.inspect("r").await.unwrap().outcome.unwrap();
-    assert_eq!(outcome.response.unwrap(), "y");
+    assert_eq!(outcome.result.unwrap().response, "y");
 }
 
 /// Regression test. If a run ends again without a new step, its new outcome must replace the stored outcome. For
@@ -114,8 +117,9 @@ async fn another_end_without_a_new_step_replaces_the_outcome() {
         durable.execute_llm_call(request("a"), ActivityOptions::default()).await.unwrap();
         durable.run_ended(end.as_ref()).await;
         let outcome = runs.inspect("r").await.unwrap().outcome.unwrap();
-        assert_eq!(outcome.error_kind.as_deref(), end.as_ref().err().map(LoopError::kind));
-        assert_eq!(outcome.response, end.ok().map(|end| end.response));
+        // The conversation is in the journal, and not in the outcome.
+        let expected = end.map(|end| AgentResult { messages: Vec::new(), ..end });
+        assert_eq!(outcome.into_result(), expected.map_err(|error| RunError::from(&error)));
     }
     assert_eq!(runs.inspect("r").await.unwrap().summary.status, RunStatus::Done);
 }
@@ -418,7 +422,7 @@ async fn value_longer_than_the_record_limit_is_an_error_until_the_limit_is_raise
     let runs = SqliteRuns::open(":memory:").await.unwrap();
     let value = json!("x".repeat(200));
     let open = async |limit| {
-        let builder = runs.run("r").record_limit(limit);
+        let builder = runs.run("r").options(DurableOptions::new().record_limit(limit));
         builder.open(silent(), no_tools()).await.unwrap()
     };
     let context = open(100).await;

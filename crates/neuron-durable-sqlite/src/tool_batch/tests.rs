@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use neuron_durable::UnknownOutcome;
+use neuron_durable::{DurableOptions, UnknownOutcome};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, DurableContext, DurableError, KnownEffect, RunSnapshot, Start, ToolContext,
@@ -25,7 +25,11 @@ async fn open(runs: &SqliteRuns, tools: &[Echo], unknown: UnknownOutcome) -> Dur
     for tool in tools {
         registry.register_dyn(Arc::new(tool.clone()));
     }
-    let opened = runs.run("r").unknown_outcome(unknown).open(silent(), Arc::new(registry)).await;
+    let opened = runs
+        .run("r")
+        .options(DurableOptions::new().unknown_outcome(unknown))
+        .open(silent(), Arc::new(registry))
+        .await;
     opened.unwrap()
 }
 
@@ -297,7 +301,11 @@ async fn too_long_arguments_or_results_are_errors_with_the_tool_name() {
     let call = |length| vec![invocation("echo", json!("x".repeat(length)))];
     let mut all = Vec::new();
     for _ in 0..2 {
-        let opened = runs.run("r").record_limit(1000).open(silent(), registry.clone()).await;
+        let opened = runs
+            .run("r")
+            .options(DurableOptions::new().record_limit(1000))
+            .open(silent(), registry.clone())
+            .await;
         let durable = opened.unwrap();
         // The result is longer than the arguments.
         let ran = [texts(&durable, call(950)).await, texts(&durable, call(2000)).await].concat();

@@ -1,7 +1,7 @@
 //! Tests of runs that are pinned to a version of their agent.
 
 use neuron_durable_sqlite::{
-    ChangedAgent, JournalError, RunBuilder, RunStatus, RunSummary, SqliteRuns,
+    ChangedAgent, DurableOptions, JournalError, RunBuilder, RunStatus, RunSummary, SqliteRuns,
 };
 use neuron_types::{AgentResult, LoopError};
 
@@ -22,8 +22,9 @@ async fn only(runs: &SqliteRuns) -> RunSummary {
 /// Creates a run of version 1 that is interrupted after a tool call.
 async fn interrupted(runs: &SqliteRuns) -> Work {
     let work = Work::new(2, 10).hanging_at(1);
+    let builder = runs.run("r").options(DurableOptions::new().agent_version("1"));
     tokio::select! {
-        ended = run(&work, runs.run("r").agent_version("1")) => panic!("it ended: {ended:?}"),
+        ended = run(&work, builder) => panic!("it ended: {ended:?}"),
         () = work.counts.hangs.notified() => {}
     }
     work.again()
@@ -36,8 +37,10 @@ async fn run_stalls_with_another_version_and_continues_with_its_own() {
     let work = interrupted(&runs).await;
     assert_eq!(only(&runs).await.agent_version.as_deref(), Some("1"));
     let text = loop {
-        let opened =
-            runs.run("r").agent_version("2").open(work.clone().into(), work.tools().into());
+        let opened = runs
+            .run("r")
+            .options(DurableOptions::new().agent_version("2"))
+            .open(work.clone().into(), work.tools().into());
         match opened.await.unwrap_err() {
             error @ JournalError::OtherVersion { .. } => break error.to_string(),
             // A write of the dropped context may not have ended yet, and holds the run.
@@ -57,14 +60,14 @@ async fn run_stalls_with_another_version_and_continues_with_its_own() {
     // Opening the run with its own version is enough to end the stall.
     drop(
         runs.run("r")
-            .agent_version("1")
+            .options(DurableOptions::new().agent_version("1"))
             .open(work.clone().into(), work.tools().into())
             .await
             .unwrap(),
     );
     let opened = only(&runs).await;
     assert_eq!((opened.status, opened.reason), (RunStatus::Running, None));
-    run(&work, runs.run("r").agent_version("1")).await.unwrap();
+    run(&work, runs.run("r").options(DurableOptions::new().agent_version("1"))).await.unwrap();
     assert_eq!(work.done(), (2, 1), "one answer and one call are in the journal");
     assert_eq!(only(&runs).await.status, RunStatus::Done);
 }
@@ -75,7 +78,7 @@ async fn run_held_by_another_context_does_not_stall() {
     let runs = SqliteRuns::open(&path).await.unwrap();
     let work = Work::new(0, 10);
     let open = async |version: &str| {
-        let run = runs.run("r").agent_version(version);
+        let run = runs.run("r").options(DurableOptions::new().agent_version(version));
         run.open(work.clone().into(), work.tools().into()).await
     };
     let held = open("1").await.unwrap();
@@ -94,7 +97,10 @@ async fn allowed_change_pins_the_run_to_the_new_version() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let work = interrupted(&runs).await;
-    let allowed = || runs.run("r").agent_version("2").changed_agent(ChangedAgent::GoOn);
+    let allowed = || {
+        runs.run("r")
+            .options(DurableOptions::new().agent_version("2").changed_agent(ChangedAgent::GoOn))
+    };
     loop {
         match allowed().open(work.clone().into(), work.tools().into()).await {
             Ok(context) => break drop(context),
@@ -103,9 +109,12 @@ async fn allowed_change_pins_the_run_to_the_new_version() {
         }
     }
     assert_eq!(only(&runs).await.agent_version.as_deref(), Some("2"));
-    let error = run(&work, runs.run("r").agent_version("1")).await.unwrap_err().to_string();
+    let error = run(&work, runs.run("r").options(DurableOptions::new().agent_version("1")))
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("pinned to the agent version \"2\""), "{error}");
-    run(&work, runs.run("r").agent_version("2")).await.unwrap();
+    run(&work, runs.run("r").options(DurableOptions::new().agent_version("2"))).await.unwrap();
 }
 
 #[tokio::test]
@@ -113,12 +122,12 @@ async fn run_opened_without_a_version_is_not_checked() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let work = Work::new(0, 10);
-    run(&work, runs.run("r").agent_version("1")).await.unwrap();
+    run(&work, runs.run("r").options(DurableOptions::new().agent_version("1"))).await.unwrap();
     run(&work, runs.run("r")).await.unwrap();
     assert_eq!(only(&runs).await.agent_version.as_deref(), Some("1"));
     // A run without a version is pinned when it is opened with a version.
     run(&work, runs.run("s")).await.unwrap();
     assert_eq!(only(&runs).await.agent_version, None);
-    run(&work, runs.run("s").agent_version("7")).await.unwrap();
+    run(&work, runs.run("s").options(DurableOptions::new().agent_version("7"))).await.unwrap();
     assert_eq!(only(&runs).await.agent_version.as_deref(), Some("7"));
 }

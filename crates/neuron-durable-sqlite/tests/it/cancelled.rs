@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use neuron_durable_sqlite::{
-    DurableRuns, JournalError, RunStatus, RunsError, SqliteRuns, WaitEvent,
+    DurableOptions, DurableRuns, JournalError, RunStatus, RunsError, SqliteRuns, WaitEvent,
 };
 use neuron_types::{
     AgentResult, ApprovalDecisions, Durability, DurableAgent, DurableContext as _, DurableError,
@@ -32,7 +32,12 @@ async fn cancelled_run_ends_in_each_process_and_continues_after_retry() {
     {
         let work = Work::new(2, 10).hanging_at(1);
         let (model, tools) = (Arc::new(work.clone()), Arc::new(work.tools()));
-        let context = runs.run(id).lease(lease).open(model, tools).await.unwrap();
+        let context = runs
+            .run(id)
+            .options(DurableOptions::new().lease(lease))
+            .open(model, tools)
+            .await
+            .unwrap();
         let begin = Instant::now();
         let cancel = async {
             work.counts.hangs.notified().await;

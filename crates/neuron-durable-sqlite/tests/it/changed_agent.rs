@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use neuron_durable_sqlite::{ChangedAgent, RunStatus, SqliteRuns};
+use neuron_durable_sqlite::{ChangedAgent, DurableOptions, RunStatus, SqliteRuns};
 use neuron_loop::Agent;
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::{Reply, ScriptedProvider};
@@ -74,7 +74,7 @@ impl Release {
     ) -> Result<AgentResult, LoopError> {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(Arc::new(Pay(self.clone())));
-        let run = runs.run("r").changed_agent(self.changed_agent);
+        let run = runs.run("r").options(DurableOptions::new().changed_agent(self.changed_agent));
         let context = run.open(model.clone(), Arc::new(tools.clone())).await?;
         let agent = Agent::builder(model.clone()).tools(tools);
         let agent = agent.system_prompt(self.prompt).model(self.model);
@@ -131,7 +131,7 @@ async fn changed_agent_stalls_the_run_until_the_change_is_undone() {
         let details = runs.inspect("r").await.unwrap();
         assert_eq!(details.summary.status, RunStatus::Stalled);
         let outcome = details.outcome.unwrap();
-        assert_eq!(outcome.error.unwrap(), error);
+        assert_eq!(outcome.error.unwrap().text, error);
         assert_eq!(runs.list().await.unwrap()[0].status, RunStatus::Stalled);
         assert_eq!(runs.unfinished().await.unwrap(), ["r"]);
 

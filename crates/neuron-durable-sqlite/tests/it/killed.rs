@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_conformance_durable::{EffectKind, EffectLog};
-use neuron_durable_sqlite::{RunBuilder, SqliteRuns};
+use neuron_durable_sqlite::{DurableOptions, RunBuilder, SqliteRuns};
 use neuron_loop::{Agent, Conversation, LoopConfig, RunEvent};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, ToolSearch};
@@ -75,7 +75,7 @@ impl Job {
     fn builder<'a>(&'a self, runs: &'a SqliteRuns) -> RunBuilder<'a> {
         let builder = runs.run(&self.id);
         match self.program {
-            Program::Continues => builder.continue_after(3),
+            Program::Continues => builder.options(DurableOptions::new().continue_after(3)),
             _ => builder,
         }
     }

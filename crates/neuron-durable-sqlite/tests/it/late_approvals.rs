@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use neuron_durable::DurableRuns;
 use neuron_durable_sqlite::{
-    JournalError, RunDetails, RunStatus, RunSummary, RunsError, SqliteRuns, WaitEvent,
+    DurableOptions, JournalError, RunDetails, RunStatus, RunSummary, RunsError, SqliteRuns,
+    WaitEvent,
 };
 use neuron_loop::{Agent, ApprovalSignal};
 use neuron_testing::{Reply, ScriptedProvider};
@@ -264,7 +265,7 @@ async fn revived_run_is_driven_by_a_pool() {
 
 /// Checks that the run cannot be opened with another version of the agent.
 async fn open_with_another_version(payer: &Payer, runs: &SqliteRuns) {
-    let run = runs.run("r").agent_version("2");
+    let run = runs.run("r").options(DurableOptions::new().agent_version("2"));
     let error = run.open(payer.model.clone(), Arc::default()).await.unwrap_err();
     assert!(matches!(error, JournalError::OtherVersion { .. }), "{error:?}");
 }
@@ -274,7 +275,7 @@ async fn stalled_run_with_an_expired_wait_is_listed_and_revived() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let payer = Payer::new(Some(TIMEOUT * 4));
-    runs.run("r").agent_version("1").submit("Pay.").await.unwrap();
+    runs.run("r").options(DurableOptions::new().agent_version("1")).submit("Pay.").await.unwrap();
     interrupted(&payer, &runs).await;
     open_with_another_version(&payer, &runs).await;
     let stalled = summary(&runs).await;
@@ -293,7 +294,7 @@ async fn waiting_run_keeps_its_calls_if_opened_with_another_version() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let payer = Payer::new(None);
-    runs.run("r").agent_version("1").submit("Pay.").await.unwrap();
+    runs.run("r").options(DurableOptions::new().agent_version("1")).submit("Pay.").await.unwrap();
     payer.drive(&runs).await.unwrap_err();
     let waits = details(&runs).await;
     assert_eq!(waits.summary.status, RunStatus::Waiting);

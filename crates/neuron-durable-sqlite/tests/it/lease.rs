@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_conformance_durable::{EffectKind, EffectLog};
-use neuron_durable_sqlite::{JournalError, RunStatus, SqliteDurableContext, SqliteRuns};
+use neuron_durable_sqlite::{
+    DurableOptions, JournalError, RunStatus, SqliteDurableContext, SqliteRuns,
+};
 use neuron_loop::{Agent, Conversation};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{Next, ToolRegistry, tool_middleware_fn};
@@ -50,7 +52,7 @@ struct Job {
 impl Job {
     async fn open(&self, runs: &SqliteRuns) -> Result<SqliteDurableContext<Model>, JournalError> {
         let (model, tools) = (Arc::new(Model(self.clone())), Arc::new(self.tools()));
-        runs.run("r").lease(LEASE).open(model, tools).await
+        runs.run("r").options(DurableOptions::new().lease(LEASE)).open(model, tools).await
     }
 
     /// Reports that the process has reached a point. At the point `stops_at`, waits until the file `gate` exists.
@@ -269,7 +271,11 @@ async fn drive_blocking(
         }
     });
     let model = Arc::new(ScriptedProvider::new(replies));
-    let context = runs.run("r").lease(LEASE).open(model.clone(), Arc::new(tools.clone())).await?;
+    let context = runs
+        .run("r")
+        .options(DurableOptions::new().lease(LEASE))
+        .open(model.clone(), Arc::new(tools.clone()))
+        .await?;
     context.drive("go", &Agent::builder(model).tools(tools).build()).await
 }
 

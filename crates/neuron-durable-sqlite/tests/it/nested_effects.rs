@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use neuron_durable::{LocalDurableContext, UnknownOutcome};
-use neuron_durable_sqlite::SqliteRuns;
+use neuron_durable_sqlite::{DurableOptions, SqliteRuns};
 use neuron_loop::{Agent, Conversation};
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::faults::{BrokenPromise, FaultTest, Report};
@@ -180,7 +180,7 @@ impl Office {
             .config(|config| config.parallel_tool_execution = true);
         let mut run = runs.run("r");
         if let Some(steps) = self.continue_after {
-            run = run.continue_after(steps);
+            run = run.options(DurableOptions::new().continue_after(steps));
         }
         let context = run.open(self.model.clone(), Arc::new(tools)).await.unwrap();
         let ended = context.drive("Pay the invoice 17.", &agent.build()).await.unwrap();
@@ -295,7 +295,7 @@ async fn interrupted_payment_ends_a_run_that_must_not_go_on() {
         .config(|config| config.parallel_tool_execution = true)
         .build();
     let runs = SqliteRuns::open(&path).await.unwrap();
-    let run = runs.run("r").unknown_outcome(UnknownOutcome::Fail);
+    let run = runs.run("r").options(DurableOptions::new().unknown_outcome(UnknownOutcome::Fail));
     let context = run.open(office.model.clone(), Arc::new(tools)).await.unwrap();
     let run = context.drive("Pay the invoice 17.", &agent);
     let ended = tokio::time::timeout(Duration::from_secs(60), run).await.expect("it ends");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use neuron_durable_sqlite::{JournalError, RunPool, RunStatus, SqliteRuns};
+use neuron_durable_sqlite::{DurableOptions, JournalError, RunPool, RunStatus, SqliteRuns};
 use neuron_loop::Conversation;
 use neuron_testing::ScriptedProvider;
 use neuron_tool::ToolRegistry;
@@ -152,7 +152,7 @@ async fn pool_drives_at_most_three_of_twenty_runs_concurrently() {
     for number in 0..10 {
         runs.run(&id(number)).submit("go").await.unwrap();
     }
-    let pool = worker.pool(&runs).at_once(3).each_run(|run| run.continue_after(3));
+    let pool = worker.pool(&runs).at_once(3).options(DurableOptions::new().continue_after(3));
     let work = async {
         // More runs are submitted while the pool runs, by this and another handle.
         let other = SqliteRuns::open(&path).await.unwrap();
@@ -210,7 +210,7 @@ async fn known_run_is_not_submitted_with_another_start() {
         until(&runs, "a", RunStatus::Done).await;
         until(&runs, "b", RunStatus::Done).await;
     };
-    let pool = worker.pool(&runs).each_run(|run| run.continue_after(3));
+    let pool = worker.pool(&runs).options(DurableOptions::new().continue_after(3));
     beside(pool, work).await;
     assert_eq!(runs.inspect("a").await.unwrap().summary.execution, Some(1));
     check().await;
@@ -254,7 +254,11 @@ async fn failed_and_stalled_runs_do_not_end_the_pool() {
     for (id, text, version) in
         [("fails", "fail", "2"), ("other version", "go", "1"), ("goes", "go", "2")]
     {
-        runs.run(id).agent_version(version).submit(text).await.unwrap();
+        runs.run(id)
+            .options(DurableOptions::new().agent_version(version))
+            .submit(text)
+            .await
+            .unwrap();
     }
     // A run that another context holds, a run without a start and an input, and a run that begins with its input.
     let held = worker.work.open(&runs, "held").await.unwrap();
@@ -282,7 +286,7 @@ async fn failed_and_stalled_runs_do_not_end_the_pool() {
         until(&runs, "fails", RunStatus::Failed).await;
         assert_eq!(worker.begun("fails"), 2);
     };
-    beside(worker.pool(&runs).each_run(|run| run.agent_version("2")), work).await;
+    beside(worker.pool(&runs).options(DurableOptions::new().agent_version("2")), work).await;
 }
 
 #[tokio::test]
@@ -315,7 +319,10 @@ async fn cancelled_pool_frees_its_runs_for_another_pool() {
         until(&runs, "next", RunStatus::Done).await;
     };
     beside(
-        worker.pool(&runs).at_once(1).each_run(|run| run.lease(Duration::from_millis(600))),
+        worker
+            .pool(&runs)
+            .at_once(1)
+            .options(DurableOptions::new().lease(Duration::from_millis(600))),
         work,
     )
     .await;
@@ -379,9 +386,13 @@ async fn stalled_waiting_run_continues_with_its_signal() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let worker = Worker::new();
-    runs.run("waits").agent_version("1").submit("wait").await.unwrap();
+    runs.run("waits")
+        .options(DurableOptions::new().agent_version("1"))
+        .submit("wait")
+        .await
+        .unwrap();
     beside(worker.pool(&runs), until(&runs, "waits", RunStatus::Waiting)).await;
-    let other = runs.run("waits").agent_version("2");
+    let other = runs.run("waits").options(DurableOptions::new().agent_version("2"));
     other.open(Arc::new(worker.clone()), Arc::default()).await.unwrap_err();
     assert_eq!(runs.inspect("waits").await.unwrap().summary.status, RunStatus::Stalled);
     let work = async {
@@ -389,5 +400,5 @@ async fn stalled_waiting_run_continues_with_its_signal() {
         runs.signal("waits", "go", 1).await.unwrap();
         until(&runs, "waits", RunStatus::Done).await;
     };
-    beside(worker.pool(&runs).each_run(|run| run.agent_version("1")), work).await;
+    beside(worker.pool(&runs).options(DurableOptions::new().agent_version("1")), work).await;
 }

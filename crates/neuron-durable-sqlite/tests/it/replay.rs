@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuron_durable_sqlite::{SqliteOptions, SqliteRuns, Synchronous};
+use neuron_durable_sqlite::{DurableOptions, SqliteOptions, SqliteRuns, Synchronous};
 use neuron_loop::{Agent, Conversation};
 use neuron_types::{
     AgentResult, Durability, DurableAgent, DurableContext as _, LoopError, RunSnapshot, Start,
@@ -63,7 +63,12 @@ async fn driven_run_continues_as_new_after_a_thousand_steps() {
     assert_eq!((summary.steps, summary.execution), (Some(1001), Some(0)));
 
     let (model, tools) = (work.clone().into(), work.tools().into());
-    let context = runs.run("set").continue_after(7).open(model, tools).await.unwrap();
+    let context = runs
+        .run("set")
+        .options(DurableOptions::new().continue_after(7))
+        .open(model, tools)
+        .await
+        .unwrap();
     context.drive("go", &agent(100)).await.unwrap_err();
     let summary = runs.inspect("set").await.unwrap().summary;
     assert_eq!((summary.steps, summary.execution), (Some(7), Some(1)));

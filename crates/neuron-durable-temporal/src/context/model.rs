@@ -35,7 +35,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         let id = format!("llm/{number}");
         let (key, call) = (id.clone(), (id, asked.clone()));
         options.retry_policy.get_or_insert_with(|| self.options.model_retry.clone());
-        options.heartbeat_timeout.get_or_insert(self.options.heartbeat_timeout);
+        options.heartbeat_timeout.get_or_insert(self.options.lease());
         let answer = match self.options.model_calls {
             ModelCalls::Local => self.call_here(request, options, call).await?,
             ModelCalls::Activity => self.call_anywhere(request, options, call).await?,

@@ -58,7 +58,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         if self.begin_step().is_err() {
             return batch.iter().map(|_| Err(DurableError::Cancelled)).collect();
         }
-        options.heartbeat_timeout.get_or_insert(self.options.heartbeat_timeout);
+        options.heartbeat_timeout.get_or_insert(self.options.lease());
         let number = self.batches.fetch_add(1, Ordering::Relaxed);
         let mut results = Vec::with_capacity(batch.len());
         let mut part = Vec::new();
@@ -96,7 +96,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         let measured = Json::new(&(&request.call, &request.resumed)).map(|json| json.len());
         let length = measured.as_ref().copied().unwrap_or_default();
         let request = measured.and_then(|length| {
-            let limit = self.options.record_limit;
+            let limit = self.options.record_limit();
             if length <= limit {
                 return self.input(&request, *is_agent);
             }
@@ -224,7 +224,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
                     Err(DurableError::Tool(ToolError::ExecutionFailed(text.into())))
                 }
                 // The worker was lost, so nobody knows if the tool had its effect.
-                _ => self.options.unknown_outcome.of_call(&name),
+                _ => self.options.durable.unknown_outcome.of_call(&name),
             },
         }
     }

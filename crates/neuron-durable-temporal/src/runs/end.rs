@@ -14,7 +14,8 @@ use temporalio_common::protos::temporal::api::workflow::v1::WorkflowExecutionInf
 
 use super::summary::closed_at;
 use crate::json::Json;
-use crate::{AgentWorkflow, RunFailure, TemporalError};
+use crate::outcome::RunFailure;
+use crate::{AgentWorkflow, TemporalError};
 
 /// The status, the reason and the failure with which a run ended.
 #[derive(Debug)]
@@ -57,18 +58,18 @@ impl End {
         let error = match handle.get_result(options).await {
             Ok(outcome) => match outcome.read() {
                 Ok(outcome) => {
-                    end.usage = Some(outcome.result.usage);
+                    end.usage = outcome.result.map(|result| result.usage);
                     return Ok(Some(end));
                 }
                 Err(error) => error.to_string(),
             },
             Err(WorkflowGetResultError::Failed(error)) => match failure(*error) {
-                TemporalError::Failed(failure) => {
+                Ok(failure) => {
                     end.reason = Some(failure.message.clone());
-                    end.failure = Some(failure);
+                    end.failure = Some(Box::new(failure));
                     return Ok(Some(end));
                 }
-                error => error.to_string(),
+                Err(error) => error.to_string(),
             },
             Err(WorkflowGetResultError::Cancelled { .. }) => return Ok(Some(end)),
             Err(WorkflowGetResultError::Rpc(status) | WorkflowGetResultError::NotFound(status)) => {
@@ -96,15 +97,18 @@ impl End {
     }
 }
 
-/// Converts the failure of a workflow. Uses the details that this crate stored, if there are any.
-pub(super) fn failure(error: IncomingError) -> TemporalError {
+/// Returns the failure with which a workflow ended. Uses the details that this crate stored, if there are any.
+///
+/// # Errors
+///
+/// [`TemporalError::Ended`] if the workflow did not end by itself.
+pub(super) fn failure(error: IncomingError) -> Result<RunFailure, TemporalError> {
     let IncomingError::Application(failure) = &error else {
-        return TemporalError::Ended(error.to_string());
+        return Err(TemporalError::Ended(error.to_string()));
     };
     let details = failure.details::<Json<RunFailure>>();
     let details = details.ok().flatten().and_then(|details| details.read().ok());
-    let details = details.unwrap_or_else(|| {
+    Ok(details.unwrap_or_else(|| {
         RunFailure::new(failure.type_name().unwrap_or("Other"), failure.to_string())
-    });
-    TemporalError::Failed(Box::new(details))
+    }))
 }

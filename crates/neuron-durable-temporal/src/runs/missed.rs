@@ -11,7 +11,7 @@ use temporalio_common::protos::temporal::api::history::v1::HistoryEvent;
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 use temporalio_common::protos::temporal::api::workflowservice::v1::GetWorkflowExecutionHistoryReverseRequest;
 
-use super::{AgentRun, AgentRuns};
+use super::{TemporalRun, TemporalRuns};
 use crate::wait::summary;
 
 /// Number of events in one page of the history.
@@ -19,7 +19,7 @@ const PAGE: i32 = 100;
 /// Maximum number of history pages that are read to find the timer of a wait.
 const PAGES: usize = 10;
 
-impl AgentRuns {
+impl TemporalRuns {
     /// Returns the time at which the deadline of a wait for decisions passed, if no worker has handled the deadline
     /// yet. Otherwise returns `None`. The time is read from the history.
     ///
@@ -36,7 +36,7 @@ impl AgentRuns {
         for _ in 0..PAGES {
             let request = GetWorkflowExecutionHistoryReverseRequest {
                 namespace: client.namespace(),
-                execution: Some(AgentRun::execution(id)),
+                execution: Some(TemporalRun::execution(id)),
                 maximum_page_size: PAGE,
                 next_page_token,
             };

@@ -1,4 +1,4 @@
-//! Implements [`DurableRuns`] for [`AgentRuns`].
+//! Implements [`DurableRuns`] for [`TemporalRuns`].
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use temporalio_common::protos::temporal::api::workflow::v1::WorkflowExecutionInf
 use super::end::End;
 use super::patience::Patience;
 use super::summary::{Chain, started_at};
-use super::{AgentRun, AgentRuns};
+use super::{TemporalRun, TemporalRuns};
 use crate::TemporalError;
 
 /// Type of the workflow that drives a run.
@@ -39,7 +39,7 @@ const AT_ONCE: usize = 16;
 /// Operates the runs of the task queue. The server's list of workflows may be a second old.
 ///
 /// If a worker does not answer a query, [`waits_for`](RunSummary::waits_for) of its run is `None` in the list.
-impl DurableRuns for AgentRuns {
+impl DurableRuns for TemporalRuns {
     async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
         let query = format!("TaskQueue = {} AND WorkflowType = '{TYPE}'", quoted(&self.task_queue));
         let executions = self.executions(query).await.map_err(RunsError::Engine)?;
@@ -108,7 +108,7 @@ impl DurableRuns for AgentRuns {
     }
 }
 
-impl AgentRuns {
+impl TemporalRuns {
     /// Returns the server's data of the newest execution of a run. Returns [`RunsError::NotFound`] if no run of an
     /// agent has this id.
     pub(super) async fn describe(&self, id: &str) -> Result<WorkflowExecutionInfo, RunsError> {
@@ -134,7 +134,7 @@ impl AgentRuns {
     }
 }
 
-impl AgentRun {
+impl TemporalRun {
     /// Returns the identifier of a run's newest execution, for requests that are not methods of the SDK's client.
     pub(super) fn execution(id: &str) -> WorkflowExecution {
         WorkflowExecution { workflow_id: id.to_owned(), run_id: String::new() }

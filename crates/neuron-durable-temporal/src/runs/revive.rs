@@ -14,13 +14,13 @@ use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
 use temporalio_common::protos::temporal::api::workflow::v1::WorkflowExecutionInfo;
 use temporalio_common::protos::temporal::api::workflowservice::v1::StartWorkflowExecutionRequest;
 
-use super::AgentRuns;
+use super::TemporalRuns;
 use super::end::End;
 use super::operate::{TYPE, of_status};
 use crate::json::Json;
 use crate::workflow::RunInput;
 
-impl AgentRuns {
+impl TemporalRuns {
     /// Starts the run again with these decisions. The run keeps its id, its agent version and its task queue.
     ///
     /// # Errors

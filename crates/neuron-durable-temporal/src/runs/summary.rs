@@ -21,10 +21,11 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{
 
 use super::end::End;
 use super::patience::Patience;
-use super::{AgentRun, AgentRuns};
+use super::{TemporalRun, TemporalRuns};
+use crate::AgentWorkflow;
 use crate::agent_version::AgentVersion;
+use crate::outcome::RunFailure;
 use crate::wait::Waits;
-use crate::{AgentWorkflow, RunFailure};
 
 /// Number of events at the end of a history in which a failed workflow task is searched.
 const NEWEST_EVENTS: i32 = 20;
@@ -43,7 +44,7 @@ pub(super) struct Chain {
     pub(super) continued: Option<usize>,
 }
 
-impl AgentRuns {
+impl TemporalRuns {
     /// Returns the summary of a run. Queries the run's worker for the current wait of the run.
     ///
     /// # Errors
@@ -85,7 +86,7 @@ impl AgentRuns {
         let described = run.handle.describe(WorkflowDescribeOptions::default()).await;
         let described = described.map_err(rpc_status)?.into_raw();
         if let Some(task) = &described.pending_workflow_task {
-            summary.reason = self.stalled(AgentRun::execution(&summary.id), task).await?;
+            summary.reason = self.stalled(TemporalRun::execution(&summary.id), task).await?;
         } else if !described.pending_children.is_empty() {
             summary.reason = self.stalled_inside(described.pending_children.clone()).await?;
         }
@@ -184,7 +185,7 @@ impl AgentRuns {
     }
 }
 
-impl AgentRun {
+impl TemporalRun {
     /// Queries the run's worker for the waits of the run. Returns `None` if no worker answers in time.
     pub(super) async fn waits(&self, patience: &Patience) -> Option<Waits> {
         let options = WorkflowQueryOptions::default();

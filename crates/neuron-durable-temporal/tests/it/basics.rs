@@ -7,7 +7,7 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{ContentBlock, ProviderError, TokenUsage, ToolEffect, ToolError, ToolOutput};
 use serde_json::json;
 
-use crate::host::{Agent, Does, Model, TestContext, call, options, text};
+use crate::host::{Agent, Does, Model, TestContext, call, failed, options, text};
 
 fn tools() -> ToolRegistry {
     let mut tools = ToolRegistry::new();
@@ -46,8 +46,8 @@ async fn run(options: TemporalOptions) {
     let Some(bench) = TestContext::new("basics", &options).await else { return };
     let _worker = bench.serve(model(), tools, Agent::new(tools), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
-    let outcome = run.result().await.unwrap();
-    let result = &outcome.result;
+    let outcome = run.outcome().await.unwrap();
+    let result = outcome.result.clone().unwrap();
     assert!(!outcome.is_cut);
     assert_eq!((result.response.as_str(), result.turns), ("done", 3));
     // 10 + 11 + 12 tokens of the model, and twice 1000 tokens of the slow tool.
@@ -69,7 +69,7 @@ async fn run(options: TemporalOptions) {
     assert!(all.contains("REGION") && all.contains("north") && !all.contains("TOKEN"), "{all}");
 
     // The outcome can be read again.
-    assert_eq!(bench.runs.get(&bench.queue).result().await.unwrap(), outcome);
+    assert_eq!(bench.runs.get(&bench.queue).outcome().await.unwrap(), outcome);
     let history = String::from_utf8(run.history().await.unwrap()).unwrap();
     assert!(!history.contains("secret"));
 }
@@ -91,9 +91,9 @@ async fn failed_run_reports_the_error() {
     let model = Model::new(|_| Err(ProviderError::Authentication("no key".into())));
     let _worker = bench.serve(model, tools, Agent::new(tools), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
-    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it failed") };
+    let failure = failed(&run).await;
     assert_eq!(failure.kind, "Provider");
-    assert!(failure.message.contains("no key"), "{}", failure.message);
+    assert!(failure.text.contains("no key"), "{}", failure.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +101,7 @@ async fn methods_of_an_unknown_run_return_not_found() {
     let Some(bench) = TestContext::new("nothing", &options()).await else { return };
     let run = bench.runs.get("nothing");
     let not_found = |error| matches!(error, TemporalError::NotFound { id } if id == "nothing");
-    assert!(not_found(run.result().await.unwrap_err()));
+    assert!(not_found(run.outcome().await.unwrap_err()));
     assert!(not_found(run.cancel().await.unwrap_err()));
     assert!(not_found(run.signal("a", &1).await.unwrap_err()));
     assert!(not_found(run.pending().await.unwrap_err()));

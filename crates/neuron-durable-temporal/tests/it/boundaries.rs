@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_context::SummarizationStrategy;
-use neuron_durable_temporal::{AgentWorker, TemporalError};
+use neuron_durable_temporal::AgentWorker;
 use neuron_loop::{Conversation, LoopConfig};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -17,7 +17,8 @@ use neuron_types::{
 use serde_json::json;
 
 use crate::host::{
-    Agent, Does, Model, TestContext, answer, call, connect, context, options, said, text, turns,
+    Agent, Does, Model, TestContext, answer, call, connect, context, done, failed, options, said,
+    text, turns,
 };
 
 type Running<'d> = WasmBoxedFuture<'d, Result<AgentResult, LoopError>>;
@@ -104,7 +105,7 @@ async fn kill_repeats_only_the_second_of_two_consecutive_model_calls() {
     });
     assert_eq!(calls(&file), ["reads", "reads", "summary", "answer"]);
     let _worker = bench.serve(noting(file.clone(), || ()), tools, summarises, &options);
-    assert_eq!(run.result().await.unwrap().result.response, "done");
+    assert_eq!(done(&run).await.response, "done");
     assert_eq!(calls(&file), ["reads", "reads", "summary", "answer", "answer"]);
 }
 
@@ -142,7 +143,7 @@ async fn panic_of_the_agent_ends_the_run_without_another_model_call() {
     let (model, calls) = counting(3);
     let _worker = bench.serve(model, tools, panics, &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
-    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it ended") };
+    let failure = failed(&run).await;
     assert_eq!((failure.kind.as_str(), calls.load(Ordering::SeqCst)), ("Panic", 1));
     assert!(!String::from_utf8(run.history().await.unwrap()).unwrap().contains("the secret"));
 }
@@ -166,7 +167,7 @@ async fn signal_during_the_last_model_call_does_not_repeat_it() {
     run.signal("unasked", &1).await.unwrap();
     // Lets further calls succeed too, in case the call is repeated.
     (0..9).for_each(|_| go_on.send(()).unwrap());
-    assert_eq!(run.result().await.unwrap().result.response, "done");
+    assert_eq!(done(&run).await.response, "done");
     assert!(begins(Duration::ZERO).is_err(), "it was called again");
 }
 
@@ -186,6 +187,7 @@ async fn consecutive_large_responses_are_sent_in_separate_tasks() {
     let Some(bench) = TestContext::new("large-answers", &options).await else { return };
     let (model, calls) = counting(900_000);
     let _worker = bench.serve(model, tools, asks_often, &options);
-    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
-    assert_eq!((outcome.result.response.len(), calls.load(Ordering::SeqCst)), (900_000, 6));
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let result = done(&run).await;
+    assert_eq!((result.response.len(), calls.load(Ordering::SeqCst)), (900_000, 6));
 }

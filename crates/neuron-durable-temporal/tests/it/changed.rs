@@ -22,7 +22,9 @@ use neuron_types::{ApprovalDecisions, PermissionDecision, ToolEffect, ToolOutput
 use serde_json::json;
 
 use crate::crash::Engine;
-use crate::host::{Agent, Does, Model, TestContext, answer, call, connect, options, text, turns};
+use crate::host::{
+    Agent, Does, Model, TestContext, answer, call, connect, done, durable, options, text, turns,
+};
 use crate::operating::inspected;
 
 fn histories() -> PathBuf {
@@ -77,7 +79,7 @@ async fn run_echoes(name: &str, options: TemporalOptions) -> Vec<u8> {
     let bench = TestContext::new(name, &options).await.expect("a server, to write histories");
     let _worker = bench.serve(echoes(), echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
-    run.result().await.unwrap();
+    done(&run).await;
     run.history().await.unwrap()
 }
 
@@ -142,7 +144,7 @@ async fn committed_history_with_activities_replays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn committed_history_of_a_continued_run_replays() {
-    let options = options().continue_as_new_after(5);
+    let options = TemporalOptions::from(durable().continue_after(5));
     let name = "continued";
     let history = history(name, async || run_echoes(name, options.clone()).await).await;
     says_nothing_of_the_machine(&history);
@@ -169,7 +171,7 @@ async fn run_stalls_under_changed_code_and_continues_with_the_old_code() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn run_stalls_under_changed_code_and_continues_when_allowed() {
-    stands_still_and_goes_on("new", options().changed_agent(ChangedAgent::GoOn)).await;
+    stands_still_and_goes_on("new", durable().changed_agent(ChangedAgent::GoOn).into()).await;
 }
 
 async fn stands_still_and_goes_on(last_prompt: &str, last_options: TemporalOptions) {
@@ -222,13 +224,13 @@ async fn stands_still_and_goes_on(last_prompt: &str, last_options: TemporalOptio
     let is_stalled = |run: &RunSummary| run.status == RunStatus::Stalled;
     let reason = inspected(&bench, &bench.queue, is_stalled).await.reason.unwrap();
     assert!(reason.contains("llm/0 with system: ") && reason.contains("got system: "), "{reason}");
-    let ended = tokio::time::timeout(Duration::from_secs(1), run.result()).await;
+    let ended = tokio::time::timeout(Duration::from_secs(1), run.outcome()).await;
     assert!(ended.is_err(), "changed code ended the run: {ended:?}");
     drop(worker);
 
     let _worker = bench.serve(model, echo, waits(last_prompt), &last_options);
-    let outcome = run.result().await.unwrap();
+    let result = done(&run).await;
     assert_eq!(bench.runs.inspect(&bench.queue).await.unwrap().status, RunStatus::Done);
-    assert_eq!(outcome.result.response, "done");
+    assert_eq!(result.response, "done");
     assert_eq!(calls.load(Ordering::SeqCst), 2);
 }

@@ -8,7 +8,7 @@ use neuron_conformance_durable::crash::{self, CrashPlan};
 use neuron_conformance_durable::{
     DurableEngine, EffectKind, EffectLog, RunFailure, Scenario, check_effects,
 };
-use neuron_durable_temporal::{AgentRuns, AgentWorker, TemporalError};
+use neuron_durable_temporal::{AgentWorker, RunOutcome, TemporalError, TemporalRuns};
 use neuron_testkit::engines::TemporalServer;
 use neuron_types::AgentResult;
 use serde_json::Value;
@@ -23,8 +23,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    fn runs(&self, queue: &str) -> AgentRuns {
-        let runs = AgentRuns::new(self.client.clone(), queue);
+    fn runs(&self, queue: &str) -> TemporalRuns {
+        let runs = TemporalRuns::new(self.client.clone(), queue);
         runs.task_timeout(Duration::from_secs(3))
     }
 }
@@ -44,13 +44,13 @@ impl DurableEngine for Engine {
     ) -> Result<AgentResult, RunFailure> {
         let runs = self.runs(&queue(log));
         let run = runs.get(run_id);
-        match run.result().await {
+        match run.outcome().await {
             Err(TemporalError::NotFound { .. }) => {
                 runs.start(run_id, scenario.start()).await.map_err(RunFailure::new)?;
             }
-            ended => return ended.map(|outcome| outcome.result).map_err(failure),
+            ended => return result(ended),
         }
-        run.result().await.map(|outcome| outcome.result).map_err(failure)
+        result(run.outcome().await)
     }
 
     async fn signal(&self, run_id: &str, name: &str, value: Value) -> Result<(), RunFailure> {
@@ -59,14 +59,17 @@ impl DurableEngine for Engine {
     }
 }
 
+/// Converts the end of a run for the suite.
+pub(crate) fn result(ended: Result<RunOutcome, TemporalError>) -> Result<AgentResult, RunFailure> {
+    ended.map_err(failure)?.into_result().map_err(|error| {
+        let mut failure = RunFailure::new(error.text);
+        failure.kind = Some(error.kind);
+        failure
+    })
+}
+
 pub(crate) fn failure(error: TemporalError) -> RunFailure {
-    let text = error.to_string();
-    let mut failure = RunFailure::new(text);
-    if let TemporalError::Failed(details) = error {
-        failure.kind = Some(details.kind.clone());
-        failure.text = details.message.clone();
-    }
-    failure
+    RunFailure::new(error.to_string())
 }
 
 /// Runs a worker for the agent of a scenario until the process is killed.
@@ -145,15 +148,15 @@ async fn runs_of_a_killed_server_continue_after_its_restart() {
     while run.signal(&signal.name, &signal.value).await.is_err() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let outcome = loop {
-        match run.result().await {
-            Ok(outcome) => break outcome,
+    let result = loop {
+        match run.outcome().await {
+            Ok(outcome) => break outcome.into_result().unwrap(),
             // The server does not accept connections yet.
             Err(TemporalError::Other(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
             Err(error) => panic!("{error}"),
         }
     };
-    assert_eq!(outcome.result.response, "All is done. [answer 4]");
+    assert_eq!(result.response, "All is done. [answer 4]");
     // Three model calls were made before the wait, and more follow. None is repeated.
     assert!(log.model_calls() > before);
     check_effects(&log, 6, 0);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_durable_temporal::{
-    AgentRuns, AgentWorker, AgentWorkerBuilder, ShutdownHandle, TemporalOptions,
+    AgentWorker, AgentWorkerBuilder, DurableOptions, RunError, ShutdownHandle, TemporalOptions,
+    TemporalRun, TemporalRuns,
 };
 use neuron_loop::{Conversation, LoopConfig, ToolErrorPolicy};
 use neuron_testkit::engines::TemporalServer;
@@ -35,14 +36,29 @@ pub(crate) fn unique(name: &str) -> String {
 /// Returns options with a heartbeat timeout of three seconds. A test with a killed worker must not wait long, but a
 /// slow machine needs some time.
 pub(crate) fn options() -> TemporalOptions {
-    TemporalOptions::new().heartbeat_timeout(Duration::from_secs(3))
+    durable().into()
+}
+
+/// Returns the part of [`options`] that all engines have.
+pub(crate) fn durable() -> DurableOptions {
+    DurableOptions::new().lease(Duration::from_secs(3))
+}
+
+/// Waits for the end of a run, and returns its result.
+pub(crate) async fn done(run: &TemporalRun) -> AgentResult {
+    run.outcome().await.unwrap().into_result().unwrap()
+}
+
+/// Waits for the end of a run, and returns the error that ended it.
+pub(crate) async fn failed(run: &TemporalRun) -> RunError {
+    run.outcome().await.unwrap().into_result().unwrap_err()
 }
 
 /// A task queue on the shared server, with a client for its runs.
 pub(crate) struct TestContext {
     pub(crate) address: String,
     pub(crate) queue: String,
-    pub(crate) runs: AgentRuns,
+    pub(crate) runs: TemporalRuns,
 }
 
 impl TestContext {
@@ -54,8 +70,8 @@ impl TestContext {
 
     pub(crate) async fn on(server: &TemporalServer, name: &str, options: &TemporalOptions) -> Self {
         let (address, queue) = (server.address(), unique(name));
-        let runs = AgentRuns::new(connect(&address).await, &queue)
-            .options(options)
+        let runs = TemporalRuns::new(connect(&address).await, &queue)
+            .options(options.clone())
             .task_timeout(Duration::from_secs(5));
         Self { address, queue, runs }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use neuron_durable_temporal::{FilePayloadStore, ModelCalls, PayloadStore, TemporalError};
+use neuron_durable_temporal::{FilePayloadStore, ModelCalls, PayloadStore, TemporalOptions};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentResult, BoxError, ContentBlock, Durability, DurableContext, DurableError,
@@ -13,7 +13,10 @@ use neuron_types::{
 };
 use serde_json::json;
 
-use crate::host::{Agent, Does, Model, TestContext, answer, call, options, said, text, turns};
+use crate::host::{
+    Agent, Does, Model, TestContext, answer, call, done, durable, failed, options, said, text,
+    turns,
+};
 
 fn echo() -> ToolRegistry {
     let mut tools = ToolRegistry::new();
@@ -39,14 +42,14 @@ fn echoes(times: usize, argument: usize, result: usize) -> Model {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn continued_run_keeps_its_usage_and_signals() {
-    let options = options().continue_as_new_after(4);
+    let options = TemporalOptions::from(durable().continue_after(4));
     let Some(bench) = TestContext::new("continues", &options).await else { return };
     let _worker = bench.serve(echoes(9, 10, 10), echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
-    let outcome = run.result().await.unwrap();
-    assert_eq!((outcome.result.response.as_str(), outcome.result.turns), ("done", 10));
-    assert_eq!(outcome.result.usage.input_tokens, (10..20).sum::<usize>());
-    assert_eq!(outcome.result.messages.len(), 20);
+    let result = done(&run).await;
+    assert_eq!((result.response.as_str(), result.turns), ("done", 10));
+    assert_eq!(result.usage.input_tokens, (10..20).sum::<usize>());
+    assert_eq!(result.messages.len(), 20);
     // The last execution began with an empty history.
     let history = String::from_utf8(run.history().await.unwrap()).unwrap();
     assert!(history.contains("\"continued_execution_run_id\":\""), "{history}");
@@ -56,26 +59,27 @@ async fn continued_run_keeps_its_usage_and_signals() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn run_continues_although_queued_signals_leave_no_room() {
-    let options = options().continue_as_new_after(3).record_limit(20_000);
+    let options = TemporalOptions::from(durable().continue_after(3).record_limit(20_000));
     let Some(bench) = TestContext::new("no-room", &options).await else { return };
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     for _ in 0..3 {
         run.signal("nobody", &"x".repeat(8_000)).await.unwrap();
     }
     let _worker = bench.serve(echoes(6, 10, 10), echo, Agent::new(echo), &options);
-    let outcome = run.result().await.unwrap();
-    assert_eq!((outcome.result.turns, outcome.is_cut), (7, false));
+    let outcome = run.outcome().await.unwrap();
+    let result = outcome.result.clone().unwrap();
+    assert_eq!((result.turns, outcome.is_cut), (7, false));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn long_run_with_large_messages_fails_without_a_store() {
-    let options = options().continue_as_new_after(20);
+    let options = TemporalOptions::from(durable().continue_after(20));
     let Some(bench) = TestContext::new("long", &options).await else { return };
     // With up to 20 results of 100 KB, the state is longer than a payload may be.
     let worker = bench.serve(echoes(30, 10, 100_000), echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
-    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it fits") };
-    assert!(failure.message.contains("payload_store"), "{}", failure.message);
+    let failure = failed(&run).await;
+    assert!(failure.text.contains("payload_store"), "{}", failure.text);
     drop(worker);
 }
 
@@ -83,14 +87,15 @@ async fn long_run_with_large_messages_fails_without_a_store() {
 async fn two_hundred_turns_with_large_messages_succeed_with_a_store() {
     let directory = tempfile::tempdir().unwrap();
     let store = FilePayloadStore::new(directory.path().join("payloads"));
-    let options = options().continue_as_new_after(150).payload_store(store);
+    let options = TemporalOptions::from(durable().continue_after(150)).payload_store(store);
     let Some(bench) = TestContext::new("store", &options).await else { return };
     let _worker = bench.serve(echoes(200, 500, 8_000), echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     let begin = Instant::now();
-    let outcome = run.result().await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    let result = outcome.result.clone().unwrap();
     println!("200 turns in {:?}", begin.elapsed());
-    assert_eq!((outcome.result.turns, outcome.result.messages.len()), (201, 402));
+    assert_eq!((result.turns, result.messages.len()), (201, 402));
     assert!(!outcome.is_cut);
     let stored: u64 = std::fs::read_dir(directory.path().join("payloads"))
         .unwrap()
@@ -152,13 +157,14 @@ async fn short_outage_of_the_store_repeats_no_model_call() {
         Ok(answer(turns(request), vec![text("y".repeat(200_000))]))
     });
     let _worker = bench.serve(model, echo, Agent::new(echo), &options);
-    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
-    assert_eq!((outcome.result.response.len(), calls.load(Ordering::SeqCst)), (200_000, 1));
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let result = done(&run).await;
+    assert_eq!((result.response.len(), calls.load(Ordering::SeqCst)), (200_000, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_long_results_and_arguments_are_errors_that_name_the_tool() {
-    let options = options().record_limit(200_000).environment(["LONG"]);
+    let options = TemporalOptions::from(durable().record_limit(200_000)).environment(["LONG"]);
     let Some(bench) = TestContext::new("large", &options).await else { return };
     let model = Model::new(|request| {
         let turn = turns(request);
@@ -174,10 +180,10 @@ async fn too_long_results_and_arguments_are_errors_that_name_the_tool() {
         ))
     });
     let _worker = bench.serve(model, echo, Agent::new(echo), &options);
-    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
-    assert_eq!(outcome.result.response, "done");
-    let errors: Vec<_> = outcome
-        .result
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let result = done(&run).await;
+    assert_eq!(result.response, "done");
+    let errors: Vec<_> = result
         .messages
         .iter()
         .flat_map(|message| &message.content)
@@ -208,8 +214,9 @@ async fn too_long_results_and_arguments_are_errors_that_name_the_tool() {
     }
     let bench = TestContext::new("large-call", &options).await.unwrap();
     let _worker = bench.serve(echoes(0, 0, 0), echo, calls, &options);
-    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
-    let told = outcome.result.response;
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let result = done(&run).await;
+    let told = result.response;
     assert!(told.contains("the call of `echo` takes"), "{told}");
 
     // A response that is too long ends the run, and the model is not called again.
@@ -222,8 +229,8 @@ async fn too_long_results_and_arguments_are_errors_that_name_the_tool() {
     let bench = TestContext::new("large-answer", &options).await.unwrap();
     let _worker = bench.serve(model, echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
-    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it fits") };
-    assert!(failure.message.contains("the model's answer takes"), "{}", failure.message);
+    let failure = failed(&run).await;
+    assert!(failure.text.contains("the model's answer takes"), "{}", failure.text);
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
@@ -244,22 +251,24 @@ fn records(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_long_recorded_value_is_an_error_that_names_it() {
-    let options = options().record_limit(100_000);
+    let options = TemporalOptions::from(durable().record_limit(100_000));
     let Some(bench) = TestContext::new("large-value", &options).await else { return };
     let _worker = bench.serve(echoes(0, 0, 0), echo, records, &options);
-    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
-    let told = outcome.result.response;
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let result = done(&run).await;
+    let told = result.response;
     assert!(told.contains("the value/plan takes 100002 bytes"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_long_request_for_an_activity_suggests_local_calls() {
-    let options = options().model_calls(ModelCalls::Activity).record_limit(100_000);
+    let options =
+        TemporalOptions::from(durable().record_limit(100_000)).model_calls(ModelCalls::Activity);
     let Some(bench) = TestContext::new("large-request", &options).await else { return };
     let _worker = bench.serve(echoes(9, 10, 30_000), echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
-    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it fits") };
-    assert!(failure.message.contains("ModelCalls::Local"), "{}", failure.message);
+    let failure = failed(&run).await;
+    assert!(failure.text.contains("ModelCalls::Local"), "{}", failure.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -281,9 +290,10 @@ async fn batch_with_megabytes_of_arguments_and_results_succeeds() {
         ))
     });
     let _worker = bench.serve(model, echo, Agent::new(echo), &options);
-    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
-    assert!(outcome.is_cut && outcome.result.messages.is_empty());
-    assert_eq!((outcome.result.response.as_str(), outcome.result.turns), ("done", 2));
+    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().outcome().await.unwrap();
+    let result = outcome.result.clone().unwrap();
+    assert!(outcome.is_cut && result.messages.is_empty());
+    assert_eq!((result.response.as_str(), result.turns), ("done", 2));
 }
 
 fn policy(attempts: u32) -> RetryPolicy {
@@ -325,11 +335,11 @@ async fn retries(model_calls: ModelCalls) {
         let (model, counted) = failing(times, error);
         let _worker = bench.serve(model, echo, Agent::new(echo), &options);
         let begin = Instant::now();
-        let ended = bench.runs.start(&bench.queue, "go").await.unwrap().result().await;
-        match (ended, expected) {
-            (Ok(outcome), Ok(())) => assert_eq!(outcome.result.response, "done"),
-            (Err(TemporalError::Failed(failure)), Err(text)) => {
-                assert!(failure.kind == "Provider" && failure.message.contains(text));
+        let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().outcome().await.unwrap();
+        match (outcome.into_result(), expected) {
+            (Ok(result), Ok(())) => assert_eq!(result.response, "done"),
+            (Err(failure), Err(text)) => {
+                assert!(failure.kind == "Provider" && failure.text.contains(text));
             }
             (ended, expected) => panic!("{ended:?}, where {expected:?} was expected"),
         }
@@ -357,10 +367,9 @@ async fn panicking_model_is_called_once() {
         let Some(bench) = TestContext::new("panicking", &options).await else { return };
         let (model, calls) = failing(1, || panic!("the secret"));
         let _worker = bench.serve(model, echo, Agent::new(echo), &options);
-        let ended = bench.runs.start(&bench.queue, "go").await.unwrap().result().await;
-        let Err(TemporalError::Failed(failure)) = ended else { panic!("{ended:?}") };
+        let failure = failed(&bench.runs.start(&bench.queue, "go").await.unwrap()).await;
         assert_eq!((failure.kind.as_str(), calls.load(Ordering::SeqCst)), ("Provider", 1));
-        assert!(failure.message.contains("the provider panicked"), "{}", failure.message);
+        assert!(failure.text.contains("the provider panicked"), "{}", failure.text);
     }
 }
 
@@ -403,8 +412,9 @@ async fn tools_are_retried_by_their_effect_and_time_out() {
     let calls = ["idempotent", "once", "slow"].map(|name| call(name, name, json!({})));
     let model = Model::script(vec![calls.to_vec(), vec![text("done")]]);
     let _worker = bench.serve(model, flaky, agent, &options);
-    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
-    let all = serde_json::to_string(&outcome.result.messages).unwrap();
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let result = done(&run).await;
+    let all = serde_json::to_string(&result.messages).unwrap();
     assert!(all.contains("idempotent works") && all.contains("once is broken"), "{all}");
     assert!(all.contains("exceeded its time limit"), "{all}");
     let runs: Vec<_> = RUNS.iter().map(|runs| runs.load(Ordering::SeqCst)).collect();

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-use crate::host::{Agent, Does, Model, TestContext, call, options, text};
+use crate::host::{Agent, Does, Model, TestContext, call, done, options, text};
 
 /// Starts a proxy between a worker and the server, and returns its address. While `held` is `true`, the proxy holds
 /// back the server's responses.
@@ -99,9 +99,9 @@ async fn activity_without_a_proven_lease_runs_again_or_is_unknown() {
     hold.send(true).unwrap();
     within(&DROPPED).await.expect("the calls end").unwrap().forget();
     hold.send(false).unwrap();
-    let outcome = run.result().await.unwrap();
-    assert_eq!(outcome.result.response, "done");
-    let told = serde_json::to_string(&outcome.result.messages).unwrap();
+    let result = done(&run).await;
+    assert_eq!(result.response, "done");
+    let told = serde_json::to_string(&result.messages).unwrap();
     assert!(told.contains("settled") && told.contains("is unknown"), "{told}");
     assert_eq!(BEGUN.each_ref().map(|begun| begun.load(Ordering::SeqCst)), [2, 1]);
 }

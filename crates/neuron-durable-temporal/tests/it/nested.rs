@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuron_durable::{DurableRuns, RunStatus, RunSummary, WaitEvent};
-use neuron_durable_temporal::TemporalError;
 use neuron_loop::ApprovalSignal;
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_tool::ToolRegistry;
@@ -13,7 +12,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use crate::host::{Does, Model, TestContext, answer, call, options, text, turns};
+use crate::host::{Does, Model, TestContext, answer, call, done, failed, options, text, turns};
 use crate::operating::inspected;
 
 struct AsksAboutWires;
@@ -97,11 +96,11 @@ async fn check_paid_once(name: &str, length: usize, timeout: Duration) {
     match signal {
         Some(signal) => run.signal(&signal, &decisions).await.unwrap(),
         None => {
-            assert!(matches!(run.result().await, Err(TemporalError::Failed(_))));
+            failed(&run).await;
             runs.revive(id, decisions).await.unwrap();
         }
     }
-    assert_eq!(run.result().await.unwrap().result.response, "done");
+    assert_eq!(done(&run).await.response, "done");
     assert_eq!(*calls.lock().unwrap(), ["pay", "wire"]);
 }
 
@@ -148,6 +147,6 @@ async fn run_with_a_changed_nested_agent_is_stalled() {
     assert!(bench.runs.list().await.unwrap().iter().all(is_stalled));
     tokio::task::block_in_place(|| drop(worker));
     let _worker = serve("You pay.");
-    assert_eq!(run.result().await.unwrap().result.response, "done");
+    assert_eq!(done(&run).await.response, "done");
     assert_eq!(calls.lock().unwrap()[0], "pay");
 }

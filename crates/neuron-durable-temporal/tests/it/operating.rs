@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use neuron_durable::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent};
 use neuron_durable_temporal::{
-    AgentRuns, FilePayloadStore, PayloadStore, TemporalError, TemporalOptions,
+    FilePayloadStore, PayloadStore, TemporalError, TemporalOptions, TemporalRuns,
 };
 use neuron_loop::ApprovalSignal;
 use neuron_tool::ToolRegistry;
@@ -25,7 +25,8 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::StartWorkflow
 use tokio::sync::Semaphore;
 
 use crate::host::{
-    Agent, Does, Model, TestContext, answer, call, connect, options, said, text, turns,
+    Agent, Does, Model, TestContext, answer, call, connect, done, durable, failed, options, said,
+    text, turns,
 };
 
 /// Inspects a run repeatedly until its summary satisfies `is_it`, and returns the summary. Panics after 20 seconds.
@@ -191,7 +192,7 @@ async fn late_decisions_are_refused_and_other_signals_are_queued() {
     // The run has continued, and may wait for this signal again.
     bench.runs.signal(&bench.queue, "first", json!(1)).await.unwrap();
     bench.runs.signal(&bench.queue, "second", json!(2)).await.unwrap();
-    let response = run.result().await.unwrap().result.response;
+    let response = done(&run).await.response;
     assert_eq!(response, "None None Some(Number(2)) Some(Number(1))");
 }
 
@@ -223,7 +224,7 @@ async fn decisions_are_refused_after_a_deadline_without_a_worker() {
     let RunsError::Ended { reason, .. } = late else { panic!("{late}") };
     assert!(reason.contains("\"approve\"") && reason.contains("deadline"), "{reason}");
     let _worker = serve();
-    assert!(matches!(run.result().await, Err(TemporalError::Failed(_))));
+    failed(&run).await;
     assert!(wired.lock().unwrap().is_empty());
 }
 
@@ -240,14 +241,13 @@ fn plans() -> Model {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn late_decisions_are_refused_and_revive_the_run_once() {
-    let options = options().agent_version("1");
+    let options = TemporalOptions::from(durable().agent_version("1"));
     let Some(bench) = TestContext::new("late", &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
     let wired = Wired::default();
     let _worker = bench.serve_with(plans(), wires(&wired).into(), asks(SHORT), &options);
     let run = runs.start(id, "go").await.unwrap();
-    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it waits") };
-    let pending = failure.pending.unwrap();
+    let pending = run.outcome().await.unwrap().pending.unwrap();
 
     let decisions = ApprovalDecisions::new().approve("w");
     let late = runs.signal(id, "approve", json!(decisions)).await.unwrap_err();
@@ -277,8 +277,8 @@ async fn late_decisions_are_refused_and_revive_the_run_once() {
             "{revived:?}"
         );
     }
-    let outcome = run.result().await.unwrap();
-    assert_eq!((outcome.result.response.as_str(), outcome.result.turns), ("done", 4));
+    let result = done(&run).await;
+    assert_eq!((result.response.as_str(), result.turns), ("done", 4));
     assert_eq!(runs.inspect(id).await.unwrap().agent_version.as_deref(), Some("1"));
     let again = runs.revive(id, decisions).await.unwrap_err();
     assert!(matches!(&again, RunsError::NotRevivable { reason, .. } if reason.contains("done")));
@@ -318,10 +318,10 @@ async fn revived_run_keeps_its_queued_signals() {
     run.signal("other", &"secret").await.unwrap();
     let tools = wires(&Wired::default());
     let _worker = bench.serve_with(plans(), tools.into(), AsksAndWaits, &options);
-    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it waits") };
+    let failure = failed(&run).await;
     assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
     runs.revive(id, ApprovalDecisions::new().approve("w")).await.unwrap();
-    assert_eq!(run.result().await.unwrap().result.response, "Some(String(\"secret\"))");
+    assert_eq!(done(&run).await.response, "Some(String(\"secret\"))");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -336,11 +336,14 @@ async fn stale_revival_of_a_run_that_failed_again_starts_nothing() {
     let wired = Wired::default();
     let _worker = bench.serve_with(model, wires(&wired).into(), asks(SHORT), &options);
     let run = runs.start(id, "go").await.unwrap();
-    let first = run.result().await.unwrap_err();
+    let first = failed(&run).await;
     let first_end = run_id_of(&bench, id).await;
     runs.revive(id, ApprovalDecisions::new().approve("w0")).await.unwrap();
-    let second = run.result().await.unwrap_err();
-    assert!(matches!((&first, &second), (TemporalError::Failed(_), TemporalError::Failed(_))));
+    let second = failed(&run).await;
+    assert_eq!(
+        (first.kind.as_str(), second.kind.as_str()),
+        ("ApprovalRequired", "ApprovalRequired")
+    );
     let second_end = run_id_of(&bench, id).await;
 
     // As if another process had read the first end, and sends its request only now. The server knows the id of this
@@ -361,7 +364,7 @@ async fn stale_revival_of_a_run_that_failed_again_starts_nothing() {
     let stale = runs.revive(id, ApprovalDecisions::new().approve("w0")).await.unwrap_err();
     assert!(matches!(stale, RunsError::Approval(_)), "{stale}");
     runs.revive(id, ApprovalDecisions::new().approve("w1")).await.unwrap();
-    run.result().await.unwrap_err();
+    failed(&run).await;
     let wired = wired.lock().unwrap();
     let amounts: Vec<_> = wired.iter().map(|(arguments, _)| arguments["amount"].clone()).collect();
     assert_eq!(amounts, [0, 1]);
@@ -407,13 +410,13 @@ async fn revival_overtaken_by_two_newer_revivals_starts_nothing() {
     let wired = Wired::default();
     let _worker = bench.serve_with(model, wires(&wired).into(), asks(SHORT), &options);
     let run = runs.start(id, "go").await.unwrap();
-    run.result().await.unwrap_err();
+    failed(&run).await;
     let decisions = |turn: usize| ApprovalDecisions::new().approve(&format!("w{turn}"));
 
     let (reached, may_go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let gate = Gate { files: files(), reached: reached.clone(), may_go_on: may_go_on.clone() };
-    let slow = AgentRuns::new(connect(&bench.address).await, id);
-    let slow = slow.options(&TemporalOptions::new().payload_store(gate));
+    let slow = TemporalRuns::new(connect(&bench.address).await, id);
+    let slow = slow.options(TemporalOptions::new().payload_store(gate));
     let stale = async {
         let stale = slow.revive(id, decisions(0)).await;
         assert!(matches!(&stale, Err(RunsError::NotRevivable { .. })), "{stale:?}");
@@ -422,7 +425,7 @@ async fn revival_overtaken_by_two_newer_revivals_starts_nothing() {
         reached.acquire().await.unwrap().forget();
         for turn in 0..2 {
             runs.revive(id, decisions(turn)).await.unwrap();
-            run.result().await.unwrap_err();
+            failed(&run).await;
         }
         may_go_on.add_permits(100);
     };
@@ -442,12 +445,12 @@ async fn run_id_of(bench: &TestContext, id: &str) -> String {
 async fn run_with_a_long_state_is_revived_only_with_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let store = FilePayloadStore::new(folder.path());
-    revive_long("no-store", options(), false).await;
-    revive_long("store", options().payload_store(store), true).await;
+    let options = TemporalOptions::from(durable().record_limit(200_000));
+    revive_long("no-store", options.clone(), false).await;
+    revive_long("store", options.payload_store(store), true).await;
 }
 
 async fn revive_long(name: &str, options: TemporalOptions, is_kept: bool) {
-    let options = options.record_limit(200_000);
     let Some(bench) = TestContext::new(name, &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
     let calls = Arc::new(AtomicUsize::new(0));
@@ -468,11 +471,11 @@ async fn revive_long(name: &str, options: TemporalOptions, is_kept: bool) {
     let wired = Wired::default();
     let _worker = bench.serve_with(model, wires(&wired).into(), asks(SHORT), &options);
     let run = runs.start(id, "go").await.unwrap();
-    run.result().await.unwrap_err();
+    failed(&run).await;
     let revived = runs.revive(id, ApprovalDecisions::new().approve("w")).await;
     if is_kept {
         revived.unwrap();
-        assert_eq!(run.result().await.unwrap().result.response, "done");
+        assert_eq!(done(&run).await.response, "done");
         assert_eq!((wired.lock().unwrap().len(), calls.load(Ordering::SeqCst)), (2, 3));
     } else {
         let error = revived.unwrap_err();

@@ -165,9 +165,10 @@ async fn check_stopped(test: &str, place: Place) -> Option<(Vec<String>, Vec<Str
 
     let agent = HandsOn(Agent::new(declared), second.clone());
     let worker = bench.serve_with(second.model(), second.tools().into(), agent, &options);
-    let ended = tokio::time::timeout(Duration::from_secs(60), run.result());
+    let ended = tokio::time::timeout(Duration::from_secs(60), run.outcome());
     let outcome = ended.await.expect("another worker takes the run over").unwrap();
-    assert_eq!(outcome.result.response, "done");
+    let result = outcome.into_result().unwrap();
+    assert_eq!(result.response, "done");
     tokio::task::block_in_place(|| drop(worker));
     let before = first.events("a");
 
@@ -182,8 +183,8 @@ async fn check_stopped(test: &str, place: Place) -> Option<(Vec<String>, Vec<Str
     };
     let ended = async {
         tokio::select! {
-            outcome = run.result() => {
-                assert_eq!(outcome.unwrap().result.response, "done");
+            outcome = run.outcome() => {
+                assert_eq!(outcome.unwrap().into_result().unwrap().response, "done");
                 assert_eq!(first.events("b"), ["b: model 0", "b: tool", "b: model 1"]);
             }
             // After the resumption the SDK may receive two tasks of the run, and asserts in debug builds that it does
@@ -193,7 +194,7 @@ async fn check_stopped(test: &str, place: Place) -> Option<(Vec<String>, Vec<Str
     };
     tokio::time::timeout(Duration::from_secs(60), ended).await.expect("the worker goes on");
     assert_eq!(first.events("a"), before, "it began something");
-    let told = serde_json::to_string(&outcome.result.messages).unwrap();
+    let told = serde_json::to_string(&result.messages).unwrap();
     Some((before, second.events("a"), told))
 }
 

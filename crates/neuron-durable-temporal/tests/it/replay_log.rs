@@ -11,7 +11,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::host::{Model, TestContext, options, said};
+use crate::host::{Model, TestContext, done, options, said};
 
 /// A `tracing` subscriber that stores this crate's events at level INFO as text.
 #[derive(Clone, Default)]
@@ -73,7 +73,7 @@ async fn replayed(bench: &TestContext, steps: usize) -> Vec<String> {
         run.signal("a", &(step == steps)).await.unwrap();
     }
     let worker = bench.serve(Model::script(Vec::new()), ToolRegistry::new, takes, &options());
-    assert_eq!(run.result().await.unwrap().result.response, "done");
+    assert_eq!(done(&run).await.response, "done");
     tokio::task::block_in_place(|| drop(worker));
     let history = run.history().await.unwrap();
     // The future of the replay is not `Send`.

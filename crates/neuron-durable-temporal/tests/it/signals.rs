@@ -14,7 +14,7 @@ use temporalio_client::{UntypedSignal, UntypedWorkflow, WorkflowSignalOptions};
 use temporalio_common::data_converters::RawValue;
 use temporalio_common::protos::temporal::api::common::v1::Payload;
 
-use crate::host::{Agent, Does, Model, TestContext, call, connect, options, said, text};
+use crate::host::{Agent, Does, Model, TestContext, call, connect, done, options, said, text};
 
 fn no_tools() -> ToolRegistry {
     ToolRegistry::new()
@@ -49,8 +49,8 @@ async fn signals_are_queued_by_name_and_waits_time_out() {
     run.signal("a", &1).await.unwrap();
     run.signal("b", &"late").await.unwrap();
     run.signal("a", &2).await.unwrap();
-    let outcome = run.result().await.unwrap();
-    assert_eq!(outcome.result.response, "None true None Some(1) Some(2) true Some(\"late\")");
+    let result = done(&run).await;
+    assert_eq!(result.response, "None true None Some(1) Some(2) true Some(\"late\")");
     // A run that has ended does not accept signals.
     let late = run.signal("a", &3).await.unwrap_err();
     assert!(
@@ -89,8 +89,8 @@ async fn malformed_signals_are_dropped() {
     {
         run.signal(name, &value).await.unwrap();
     }
-    let outcome = run.result().await.unwrap();
-    assert_eq!(outcome.result.response, "None true None Some(1) Some(2) true Some(\"late\")");
+    let result = done(&run).await;
+    assert_eq!(result.response, "None true None Some(1) Some(2) true Some(\"late\")");
     assert!(!String::from_utf8(run.history().await.unwrap()).unwrap().contains("TaskFailed"));
 }
 
@@ -136,8 +136,8 @@ async fn pending_calls_are_shown_until_the_decision() {
     let _worker = bench.serve(wires(), wire, agent, &options);
     assert_eq!(run.pending().await.unwrap().unwrap().calls, pending.calls);
     run.signal("approve", &ApprovalDecisions::new().approve("w")).await.unwrap();
-    let outcome = run.result().await.unwrap();
-    let all = serde_json::to_string(&outcome.result.messages).unwrap();
+    let result = done(&run).await;
+    let all = serde_json::to_string(&result.messages).unwrap();
     assert!(all.contains("wired {\\\"amount\\\":7}"), "{all}");
     assert_eq!(run.pending().await.unwrap(), None);
 }
@@ -148,9 +148,9 @@ async fn run_without_an_approval_signal_ends_with_its_state() {
     let Some(bench) = TestContext::new("ends", &options).await else { return };
     let _worker = bench.serve(wires(), wire, asks(), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
-    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it waits") };
-    assert_eq!(failure.kind, "ApprovalRequired");
-    let pending = failure.pending.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.error.unwrap().kind, "ApprovalRequired");
+    let pending = outcome.pending.unwrap();
     assert!(pending.calls[0].call.id == "w" && !pending.messages.is_empty());
 }
 
@@ -181,7 +181,7 @@ async fn cancelled_run_ends_and_cancels_its_tool() {
     let hears = || CANCELLED.1.lock().unwrap().recv_timeout(Duration::from_secs(30)).unwrap();
     tokio::task::block_in_place(hears);
     run.cancel().await.unwrap();
-    assert!(matches!(run.result().await, Err(TemporalError::Cancelled)));
+    assert!(matches!(run.outcome().await, Err(TemporalError::Cancelled)));
     tokio::task::block_in_place(hears);
 }
 
@@ -207,5 +207,5 @@ async fn cancelled_run_ends_its_wait_and_sleep() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     run.cancel().await.unwrap();
-    assert!(matches!(run.result().await, Err(TemporalError::Cancelled)));
+    assert!(matches!(run.outcome().await, Err(TemporalError::Cancelled)));
 }

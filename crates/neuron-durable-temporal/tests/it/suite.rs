@@ -5,12 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use neuron_conformance_durable::{DurableEngine, EffectKind, EffectLog, RunFailure, Scenario};
 use neuron_conformance_durable::{Verdict, durable_parts};
-use neuron_durable_temporal::{AgentRun, TemporalError, replay_history};
+use neuron_durable_temporal::{TemporalError, TemporalRun, replay_history};
 use neuron_testkit::engines::TemporalServer;
 use neuron_types::AgentResult;
 use serde_json::Value;
 
-use crate::crash::failure;
+use crate::crash::{failure, result};
 use crate::host::{Serving, TestContext, options};
 
 struct Temporal {
@@ -32,7 +32,7 @@ impl Temporal {
 
     /// Starts a worker with the agent of the scenario, if no such worker is running for the run. Returns a handle to
     /// the run.
-    async fn host(&self, run_id: &str, scenario: &Scenario, log: &EffectLog) -> AgentRun {
+    async fn host(&self, run_id: &str, scenario: &Scenario, log: &EffectLog) -> TemporalRun {
         let before = self.hosts().remove(run_id);
         let host = match before {
             Some(host) if host.scenario == *scenario => host,
@@ -55,7 +55,7 @@ impl Temporal {
     }
 
     /// Waits until a worker for the run has been started, and returns a handle to the run.
-    async fn run_of(&self, run_id: &str) -> AgentRun {
+    async fn run_of(&self, run_id: &str) -> TemporalRun {
         loop {
             if let Some(host) = self.hosts().get(run_id) {
                 return host.bench.runs.get(run_id);
@@ -74,13 +74,13 @@ impl DurableEngine for Temporal {
     ) -> Result<AgentResult, RunFailure> {
         let run = self.host(run_id, scenario, log).await;
         // The server would start a run again that has ended, so its result is read first.
-        match run.result().await {
+        match run.outcome().await {
             Err(TemporalError::NotFound { .. }) => {}
-            ended => return ended.map(|outcome| outcome.result).map_err(failure),
+            ended => return result(ended),
         }
         let runs = self.hosts()[run_id].bench.runs.clone();
         runs.start(run_id, scenario.start()).await.map_err(failure)?;
-        run.result().await.map(|outcome| outcome.result).map_err(failure)
+        result(run.outcome().await)
     }
 
     async fn signal(&self, run_id: &str, name: &str, value: Value) -> Result<(), RunFailure> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuron_conformance_durable::{EffectLog, Scenario};
 use neuron_durable::{ChangedAgent, DurableRuns, RunStatus};
-use neuron_durable_temporal::{AgentRuns, TemporalOptions};
+use neuron_durable_temporal::{TemporalOptions, TemporalRuns};
 use neuron_loop::ApprovalSignal;
 use neuron_tool::ToolRegistry;
 use neuron_types::{ApprovalDecisions, PermissionDecision, ToolEffect, ToolOutput};
@@ -20,7 +20,8 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{
 };
 
 use crate::host::{
-    Agent, Does, Model, Serving, TestContext, answer, call, connect, options, text, turns,
+    Agent, Does, Model, Serving, TestContext, answer, call, connect, done, durable, options, text,
+    turns,
 };
 use crate::operating::inspected;
 
@@ -45,11 +46,11 @@ fn model(worker: &str) -> Model {
 }
 
 fn version(version: &str) -> TemporalOptions {
-    options().agent_version(version)
+    durable().agent_version(version).into()
 }
 
-fn pinned(bench: &TestContext, version: &str) -> AgentRuns {
-    bench.runs.clone().options(&options().agent_version(version))
+fn pinned(bench: &TestContext, version: &str) -> TemporalRuns {
+    bench.runs.clone().options(durable().agent_version(version))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,12 +68,12 @@ async fn pinned_run_stalls_until_a_worker_of_its_version_takes_it() {
 
     // A run that is not pinned is not checked.
     let free = bench.runs.start(format!("{}-free", bench.queue), "go").await.unwrap();
-    assert_eq!(free.result().await.unwrap().result.response, "done by 2");
+    assert_eq!(done(&free).await.response, "done by 2");
 
-    let continues = version("1").continue_as_new_after(3);
+    let continues = TemporalOptions::from(durable().agent_version("1").continue_after(3));
     let first = bench.serve(model("1"), echo, Agent::new(echo), &continues);
     tokio::task::block_in_place(|| drop(second));
-    assert_eq!(run.result().await.unwrap().result.response, "done by 1");
+    assert_eq!(done(&run).await.response, "done by 1");
     let ended = inspected(&bench, &bench.queue, |run| run.execution > Some(0)).await;
     assert_eq!((ended.status, ended.agent_version.as_deref()), (RunStatus::Done, Some("1")));
     drop(first);
@@ -139,11 +140,12 @@ async fn pinned_run_stalls_even_if_its_first_task_was_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn allowed_change_pins_a_run_to_the_new_version() {
-    let options = version("2").changed_agent(ChangedAgent::GoOn).continue_as_new_after(3);
+    let durable = durable().agent_version("2").changed_agent(ChangedAgent::GoOn);
+    let options = TemporalOptions::from(durable.continue_after(3));
     let Some(bench) = TestContext::new("repinned", &options).await else { return };
     let _worker = bench.serve(model("2"), echo, Agent::new(echo), &options);
     let run = pinned(&bench, "1").start(&bench.queue, "go").await.unwrap();
-    assert_eq!(run.result().await.unwrap().result.response, "done by 2");
+    assert_eq!(done(&run).await.response, "done by 2");
     let ended = inspected(&bench, &bench.queue, |run| run.execution > Some(0)).await;
     assert_eq!((ended.status, ended.agent_version.as_deref()), (RunStatus::Done, Some("2")));
 }
@@ -156,11 +158,16 @@ async fn nested_agents_of_a_pinned_run_are_pinned_too() {
     let (scenario, log) = (Scenario::team(), EffectLog::new(folder.path().join("log")));
     let serve = |bench: &TestContext, version| {
         let (model, tools) = (scenario.provider(&log), scenario.tools(&log));
-        bench.serve_with(model, tools, scenario.agent(&log), &options().agent_version(version))
+        bench.serve_with(
+            model,
+            tools,
+            scenario.agent(&log),
+            &TemporalOptions::from(durable().agent_version(version)),
+        )
     };
     let _first = serve(&bench, "1");
     let run = pinned(&bench, "1").start(&bench.queue, scenario.start()).await.unwrap();
-    run.result().await.unwrap();
+    done(&run).await;
 
     // The same call on a worker of another version.
     let client = connect(&bench.address).await;
@@ -236,6 +243,6 @@ async fn run_of_a_deployment_keeps_its_first_version() {
         inspected(&bench, run.id(), |run| run.waits_for.is_some()).await;
         run.signal("go", &ApprovalDecisions::new().approve("c0")).await.unwrap();
     }
-    assert_eq!(old.result().await.unwrap().result.response, "done by 1");
-    assert_eq!(new.result().await.unwrap().result.response, "done by 2");
+    assert_eq!(done(&old).await.response, "done by 1");
+    assert_eq!(done(&new).await.response, "done by 2");
 }

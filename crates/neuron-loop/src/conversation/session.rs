@@ -47,17 +47,10 @@ struct Stored<S: ?Sized> {
 struct Known {
     /// The session as it was last loaded or stored. `None` if the session does not exist, or was neither loaded nor
     /// stored.
-    position: Option<Position>,
+    position: Option<(SessionRevision, Content)>,
     /// The last write, if it has not succeeded. It failed, was dropped, or is still running. It may have changed the
     /// session.
     attempt: Option<Content>,
-}
-
-/// The state in which a session was last loaded or stored.
-#[derive(Clone)]
-struct Position {
-    revision: SessionRevision,
-    content: Content,
 }
 
 /// What a write stores.
@@ -98,8 +91,8 @@ impl<'s> SessionHandle<'s> {
         // A repaired history has other messages than the session, so it is stored as a whole.
         // FAULT a repaired history is appended: `is_valid` -> `true` (store::repaired_session_is_stored_as_a_whole)
         let key = conversation.ledger.messages().key().filter(|_| is_valid);
-        let position = Position { revision, content: Content { key, messages, state } };
-        *lock(&self.0.known) = Known { position: Some(position), attempt: None };
+        let position = Some((revision, Content { key, messages, state }));
+        *lock(&self.0.known) = Known { position, attempt: None };
         Ok(conversation)
     }
 
@@ -125,7 +118,7 @@ impl<'s> SessionHandle<'s> {
     /// prevents that a copy of a pending approval is used a second time.
     pub(crate) fn check_decisions(&self, ledger: &Ledger) -> Result<(), ApprovalError> {
         let Known { position, attempt } = &*lock(&self.0.known);
-        let Some(Position { content: stored, .. }) = position else {
+        let Some((_, stored)) = position else {
             return Ok(());
         };
         let is_own =
@@ -155,7 +148,7 @@ impl<'s> SessionHandle<'s> {
         let Stored { id, known, storage } = &*self.0;
         self.find_out().await?;
         let position = lock(known).position.clone();
-        let state = position.as_ref().map(|known| known.content.state.clone()).unwrap_or_default();
+        let state = position.as_ref().map(|(_, known)| known.state.clone()).unwrap_or_default();
         let (settled, mut state) = session_parts(ledger, state, tools_begin)?;
         state.custom.insert(WRITE_KEY.to_owned(), random_id("write").into());
         let content = Content { key: ledger.messages().key(), messages: settled.len(), state };
@@ -167,7 +160,7 @@ impl<'s> SessionHandle<'s> {
             //     (store::rewritten_history_is_written_as_a_whole)
             |known: &Content| known.key == content.key && known.messages <= settled.len();
         let written = match &position {
-            Some(Position { content: known, revision }) if is_beginning(known) => {
+            Some((revision, known)) if is_beginning(known) => {
                 let new = settled.get(known.messages..).unwrap_or_default();
                 // FAULT an append leaves the state as it was: `Some(&content.state)` -> `None`
                 storage.append_dyn(id, new, Some(&content.state), revision).await
@@ -177,7 +170,7 @@ impl<'s> SessionHandle<'s> {
                 session.messages = settled.to_vec();
                 session.state = content.state.clone();
                 match known {
-                    Some(known) => storage.update_dyn(&session, &known.revision).await,
+                    Some((revision, _)) => storage.update_dyn(&session, revision).await,
                     None => storage.create_dyn(&session).await,
                 }
             }
@@ -186,8 +179,7 @@ impl<'s> SessionHandle<'s> {
             // Nothing was written.
             lock(known).attempt = None;
         }
-        *lock(known) =
-            Known { position: Some(Position { revision: written?, content }), attempt: None };
+        *lock(known) = Known { position: Some((written?, content)), attempt: None };
         Ok(())
     }
 
@@ -209,7 +201,7 @@ impl<'s> SessionHandle<'s> {
             //     (store::write_of_another_is_not_taken_for_the_own)
             && session.state.custom.get(WRITE_KEY) == attempt.state.custom.get(WRITE_KEY)
         {
-            known.position = Some(Position { revision, content: attempt });
+            known.position = Some((revision, attempt));
         }
         Ok(())
     }

@@ -1,8 +1,6 @@
 //! [`AgentLoop`] holds an agent and its conversation in one value, with a provider that may be borrowed.
 
-mod builder;
-mod steps;
-mod stream;
+mod watch;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,13 +9,13 @@ use std::future::{Future, ready};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, BoxedHook, ContextStrategy, Durability, DurableContext, LoopConfig, LoopError,
-    Message, ObservabilityHook, Provider, Start, ToolContext, WasmCompatSend,
+    Message, ObservabilityHook, Provider, Start, SystemPrompt, ToolContext, UsageLimits,
+    WasmCompatSend,
 };
 
-pub use builder::AgentLoopBuilder;
-pub use steps::{StepIterator, TurnResult};
-pub use stream::AgentStream;
+pub use watch::{AgentStream, StepIterator, TurnResult};
 
+use crate::agent::setters;
 use crate::ledger::Ledger;
 use crate::parts::{Definition, Parts, Reader};
 use crate::run::{Driven, Events, Live, Step, agent_result, begin, drive};
@@ -185,8 +183,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         })))
     }
 
-    /// Like [`run`](Self::run), but returns control to the caller after each turn. See [`StepIterator`]. The message is in
-    /// the conversation at once, also if the iterator is dropped.
+    /// Like [`run`](Self::run), but returns control to the caller after each turn. See [`StepIterator`]. The message is
+    /// in the conversation at once, also if the iterator is dropped.
     pub fn run_step<'a>(
         &'a mut self,
         message: Message,
@@ -220,5 +218,61 @@ impl<P, C, D> fmt::Debug for AgentLoop<P, C, D> {
             .field("tools", &self.definition.tools)
             .field("config", &self.definition.config)
             .finish_non_exhaustive()
+    }
+}
+
+/// Builds an [`AgentLoop`]. Made by [`AgentLoop::builder`].
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct AgentLoopBuilder<P, C, D = Durability<'static>> {
+    agent: AgentLoop<P, C, D>,
+}
+
+setters! { AgentLoopBuilder<P, C, D>:
+    /// Sets the tools. Default: none.
+    tools(tools: ToolRegistry) => |it| it.tools = tools;
+
+    /// Sets the instructions for the model. Default: none.
+    system_prompt(prompt: impl Into<SystemPrompt>) => |it| it.config.system_prompt = prompt.into();
+
+    /// Limits the model calls of one run. Default: no limit.
+    max_turns(turns: usize) => |it| it.config.max_turns = Some(turns);
+
+    /// Sets whether the tool calls of one response run concurrently. Default: `false`.
+    parallel_tool_execution(parallel: bool) => |it| it.config.parallel_tool_execution = parallel;
+
+    /// Limits the tokens, requests and tool calls of one run. Default: no limits.
+    usage_limits(limits: UsageLimits) => |it| it.config.usage_limits = Some(limits);
+
+    /// Adds a hook after the existing hooks.
+    hook(hook: impl ObservabilityHook + 'static) => |it| it.hooks.push(BoxedHook::new(hook));
+}
+
+impl<P, C, D> AgentLoopBuilder<P, C, D> {
+    fn change(mut self, change: impl FnOnce(&mut Definition)) -> Self {
+        change(&mut self.agent.definition);
+        self
+    }
+
+    /// Sets a durable engine that executes all model calls and tool calls. The context may borrow from the engine.
+    pub fn durability<'d>(
+        self,
+        context: impl DurableContext + 'd,
+    ) -> AgentLoopBuilder<P, C, Durability<'d>> {
+        let AgentLoop { provider, context: strategy, definition, ledger, .. } = self.agent;
+        let durability = Some(Durability::new(context));
+        let agent = AgentLoop { provider, context: strategy, durability, definition, ledger };
+        AgentLoopBuilder { agent }
+    }
+
+    /// Builds the agent.
+    #[must_use]
+    pub fn build(self) -> AgentLoop<P, C, D> {
+        self.agent
+    }
+}
+
+impl<P, C, D> fmt::Debug for AgentLoopBuilder<P, C, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentLoopBuilder").field("agent", &self.agent).finish()
     }
 }

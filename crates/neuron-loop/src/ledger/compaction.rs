@@ -18,17 +18,6 @@ pub(crate) struct KnownSize {
     pub(crate) frame: Option<usize>,
 }
 
-impl KnownSize {
-    /// Returns the size in tokens of these messages with the current system prompt and tools. `frame` returns the
-    /// estimated tokens of the current system prompt and tools.
-    pub(crate) fn with_frame(self, frame: impl Fn() -> usize) -> usize {
-        match self.frame {
-            Some(sent) => self.tokens.saturating_add(frame()).saturating_sub(sent),
-            None => self.tokens,
-        }
-    }
-}
-
 /// Number of consecutive compactions without effect after which the next compaction is delayed. The delay saves model
 /// calls that a strategy may make in vain.
 const MAX_FUTILE_COMPACTIONS: usize = 2;

@@ -42,9 +42,8 @@ impl History {
     /// Appends a message. The key changes if a clone with the same key has appended another message before.
     pub(crate) fn push(&mut self, message: Message) {
         let (length, longer) = (self.messages.len(), self.messages.len().saturating_add(1));
-        let extends = |lineage: &Arc<Lineage>| {
-            let Lineage { length: longest, .. } = &**lineage;
-            longest.compare_exchange(length, longer, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let extends = |it: &Arc<Lineage>| {
+            it.length.compare_exchange(length, longer, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
         self.messages.push(message);
         // FAULT clones that differ have one key: `is_some_and(extends)` -> `is_some_and(|it| extends(it) || true)`

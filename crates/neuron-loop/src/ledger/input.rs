@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use neuron_types::{ContentBlock, ContentItem, LoopError, Message, Role, TakeBack, transcript};
+use neuron_types::{
+    ContentBlock, ContentItem, LoopError, Message, ProviderError, Role, TakeBack, transcript,
+};
 use serde::{Deserialize, Serialize};
 
-use super::{Ledger, Phase, RunRecord, nothing_to_answer};
+use super::{Ledger, Phase, RunRecord};
 
 /// Text that replaces a rejected tool result. Guardrails and other layers around the model call can reject results.
 const REJECTED_RESULT: &str = "[removed: a guardrail rejected the result]";
@@ -17,10 +19,6 @@ const REJECTED_RESULT: &str = "[removed: a guardrail rejected the result]";
 pub(crate) struct Reminders(BTreeSet<String>);
 
 impl Reminders {
-    pub(crate) fn new(texts: impl IntoIterator<Item = String>) -> Self {
-        Self(texts.into_iter().collect())
-    }
-
     /// Records the text of a system message that the loop adds to the conversation.
     pub(crate) fn note(&mut self, text: String) {
         self.0.insert(text);
@@ -71,7 +69,8 @@ impl Ledger {
         }
         let is_paused = self.tally.run.pauses > 0 && self.is_paused();
         if !transcript::is_open(&self.messages, is_paused) {
-            return Err(nothing_to_answer());
+            let text = "the conversation does not end with something that the model can answer";
+            return Err(ProviderError::InvalidRequest(text.into()).into());
         }
         self.begin(run_id);
         // FAULT a paused answer that goes on has not paused: without the line

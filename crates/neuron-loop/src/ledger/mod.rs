@@ -2,31 +2,27 @@
 //! current run. Its [`Phase`] tells the next action of the run. For each kind of event, a method records the outcome.
 
 mod batch;
-mod calls;
 mod compaction;
 mod history;
 mod input;
 mod limits;
 mod output;
 mod restore;
-mod tally;
 
 use neuron_types::{
-    CompletionResponse, ContentBlock, EMPTY_ANSWER, LoopError, Message, ProviderError, Role,
-    StopReason, TokenUsage, transcript,
+    CompletionResponse, ContentBlock, EMPTY_ANSWER, LoopError, Message, Role, StopReason,
+    TokenUsage, transcript,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use batch::Calls;
-pub(crate) use calls::{Batch, CallState, PendingDecision};
+pub(crate) use batch::{Batch, CallState, Calls, PendingDecision};
 use compaction::CompactionBackoff;
 pub(crate) use compaction::KnownSize;
 pub(crate) use history::History;
 pub(crate) use input::Reminders;
-pub(crate) use limits::Limit;
+pub(crate) use limits::{Counters, Limit, RunRecord, Tally};
 pub(crate) use output::{OutputRules, is_invalid_json};
-pub(crate) use tally::{Counters, RunRecord, Tally};
 
 /// Number of consecutive times that the loop continues a response that the provider paused. After one more pause, the
 /// run ends with the paused response.
@@ -163,7 +159,7 @@ impl Ledger {
         self.size
     }
 
-    /// Borrows the messages, and the counters for the attempts of a model call.
+    /// Borrows the messages, and the counters for model calls.
     pub(crate) fn counters(&mut self) -> (&History, Counters<'_>) {
         // FAULT what is rejected counts as passed: add `self.tally.passed_messages = self.messages.len();`
         (&self.messages, Counters(&mut self.tally))
@@ -171,8 +167,9 @@ impl Ledger {
 
     /// Returns `true` if the run cannot continue before pending calls are decided.
     pub(crate) fn waits(&self) -> bool {
-        // FAULT a run waits before it does what was decided: without `&& !batch.has_work()`
-        self.batch().is_some_and(|batch| batch.waits() && !batch.has_work())
+        let has_work = |batch: &Batch| batch.calls.iter().any(CallState::can_begin);
+        // FAULT a run waits before it does what was decided: without `&& !has_work(batch)`
+        self.batch().is_some_and(|batch| batch.waits() && !has_work(batch))
     }
 
     /// Marks the beginning of a turn. The model call is next.
@@ -203,14 +200,10 @@ impl Ledger {
         self.tally.passed_messages = self.messages.len();
     }
 
-    /// Adds the tokens of a compaction.
-    pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
-        self.tally.add_usage(usage);
-    }
-
     /// Adds the tokens that tools used.
     pub(crate) fn add_tool_usage(&mut self, usage: &TokenUsage) {
-        self.tally.add_tool_usage(usage);
+        Counters(&mut self.tally).add_usage(usage);
+        self.tally.run.usage.tools += usage;
     }
 
     /// Ends the run. Returns its ending, or `None` if the run has no final response. Pending calls still wait for their
@@ -300,14 +293,14 @@ impl Ledger {
         output: Option<&OutputRules>,
     ) -> Result<(), LoopError> {
         let limit = self.landing_limit();
-        match is_pause(&stop_reason) {
-            true => self.tally.run.pauses = self.tally.run.pauses.saturating_add(1),
-            false => self.tally.run.pauses = 0,
-        }
+        // Then the model must be called again to continue the response.
+        let is_pause = matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction);
+        let pauses = if is_pause { self.tally.run.pauses.saturating_add(1) } else { 0 };
+        self.tally.run.pauses = pauses;
         // FAULT a paused turn is the end: `1..` -> `2..`
         // FAULT a last answer that is paused goes on: without `limit.is_none() &&`
         // FAULT a pause too few: `..=MAX_PAUSES` -> `..MAX_PAUSES`
-        if limit.is_none() && (1..=MAX_PAUSES).contains(&self.tally.run.pauses) {
+        if limit.is_none() && (1..=MAX_PAUSES).contains(&pauses) {
             self.phase = Phase::TurnStart;
             return Ok(());
         }
@@ -323,41 +316,30 @@ impl Ledger {
         limit: Option<Limit>,
         output: Option<&OutputRules>,
     ) -> Result<(), LoopError> {
-        let output = match output {
-            None => None,
-            Some(rules) => {
-                match self.read_output(rules, &response, &stop_reason, limit.is_some())? {
-                    Ok(value) => Some(value),
-                    Err(complaint) => {
-                        self.ask_again(complaint);
-                        return Ok(());
-                    }
-                }
+        let mut value = None;
+        if let Some(rules) = output {
+            value = self.read_output(rules, &response, &stop_reason, limit.is_some())?;
+            if value.is_none() {
+                return Ok(());
             }
-        };
+        }
         let limit = limit.map(|limit| limit.error().to_string());
-        self.phase = Phase::Ended(Ending { response, stop_reason, output, limit });
+        self.phase = Phase::Ended(Ending { response, stop_reason, output: value, limit });
         Ok(())
     }
 
-    /// Closes the batch after all its calls have ended. Returns the stop reason of the response with these calls, and the
-    /// names of the tools that it could not call. Returns `None` if no batch is open.
-    pub(crate) fn end_batch(&mut self) -> Option<(StopReason, Vec<String>)> {
-        match std::mem::replace(&mut self.phase, Phase::TurnStart) {
-            Phase::Batch(batch) => Some((batch.stop_reason, batch.excluded)),
-            other => {
-                self.phase = other;
-                None
-            }
+    /// Closes the batch after all its calls have ended. Ends the run with its last response if `stops` returns `true`.
+    /// `stops` receives the names of the tools that the response could not call.
+    pub(crate) fn end_batch(&mut self, stops: impl FnOnce(&Self, &[String]) -> bool) {
+        let Some(batch) = self.batch_mut() else { return };
+        let excluded = std::mem::take(&mut batch.excluded);
+        let stop_reason = batch.stop_reason.clone();
+        self.phase = Phase::TurnStart;
+        if stops(self, &excluded) {
+            // FAULT a run that a condition stops says nothing: `answer_text` -> `said_before`
+            let response = self.answer_text();
+            self.phase = Phase::Ended(Ending { response, stop_reason, output: None, limit: None });
         }
-    }
-
-    /// Ends the run with its last response because a stop condition is met. The tools of this response have already
-    /// run.
-    pub(crate) fn stop(&mut self, stop_reason: StopReason) {
-        // FAULT a run that a condition stops says nothing: `answer_text` -> `said_before`
-        let response = self.answer_text();
-        self.phase = Phase::Ended(Ending { response, stop_reason, output: None, limit: None });
     }
 
     /// Returns the text of the last response. If the provider paused the response, the text includes its earlier parts.
@@ -384,10 +366,7 @@ impl Ledger {
     /// Returns the limit because of which the current model call is the last one of the run. Returns `None` if no limit
     /// was reached.
     pub(crate) fn landing_limit(&self) -> Option<Limit> {
-        match &self.phase {
-            Phase::Landing { limit, .. } => Some(limit.clone()),
-            _ => None,
-        }
+        if let Phase::Landing { limit, .. } = &self.phase { Some(limit.clone()) } else { None }
     }
 }
 
@@ -427,12 +406,6 @@ impl Lack {
     }
 }
 
-/// Returns `true` if this stop reason means that the provider paused the response. The model must then be called again
-/// to continue the response.
-fn is_pause(stop_reason: &StopReason) -> bool {
-    matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction)
-}
-
 /// Returns `true` if the arguments of the last call of a response may be incomplete.
 pub(crate) fn may_be_cut_off(stop_reason: &StopReason) -> bool {
     use StopReason::{ContentFilter, ContextWindowExceeded, MaxTokens};
@@ -442,18 +415,9 @@ pub(crate) fn may_be_cut_off(stop_reason: &StopReason) -> bool {
 
 /// Returns the reason why the calls of a response must not run, or `None` if they may run.
 fn calls_must_not_run(stop_reason: &StopReason, is_cut_off: bool) -> Option<&'static str> {
-    match stop_reason {
-        // FAULT calls of a refused answer run: without the line
-        StopReason::Refusal => Some("the model refused to go on"),
-        _ if is_cut_off => {
-            Some("the model's answer was cut off within the arguments of a tool call")
-        }
-        _ => None,
+    // FAULT calls of a refused answer run: without the statement
+    if *stop_reason == StopReason::Refusal {
+        return Some("the model refused to go on");
     }
-}
-
-/// Returns the error of a run in which the model has nothing to answer.
-fn nothing_to_answer() -> LoopError {
-    let text = "the conversation does not end with something that the model can answer";
-    ProviderError::InvalidRequest(text.into()).into()
+    is_cut_off.then_some("the model's answer was cut off within the arguments of a tool call")
 }

@@ -52,8 +52,8 @@ impl OutputRules {
 }
 
 impl Ledger {
-    /// Reads the output of a typed run from the text of a final response. If the output is invalid and the model may
-    /// try again, returns a complaint for the model in the inner `Err`.
+    /// Reads the output of a typed run from the text of a final response. Returns `None` if the output is invalid and
+    /// the model may try again. The history then ends with a complaint for the model.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl Ledger {
         text: &str,
         stop_reason: &StopReason,
         is_last: bool,
-    ) -> Result<Result<Value, String>, LoopError> {
+    ) -> Result<Option<Value>, LoopError> {
         self.tally.run.count_output_attempt();
         let read = match &rules.tool {
             Some(tool) => Err(format!("give the output by calling the tool `{}`", tool.name)),
@@ -72,12 +72,15 @@ impl Ledger {
         };
         let reason = match (stop_reason, read) {
             (StopReason::Refusal, _) => "the model refused to answer".into(),
-            (_, Ok(value)) => return Ok(Ok(value)),
+            (_, Ok(value)) => return Ok(Some(value)),
             (stop_reason, Err(fault)) if super::may_be_cut_off(stop_reason) => {
                 format!("the answer was cut off: {fault}")
             }
             (_, Err(fault)) if is_last || self.tally.run.output_attempts > rules.retries => fault,
-            (_, Err(fault)) => return Ok(Err(rules.complaint(&fault))),
+            (_, Err(fault)) => {
+                self.ask_again(rules.complaint(&fault));
+                return Ok(None);
+            }
         };
         let called = self.last_calls().find(|call| Some(call.name) == rules.tool_name());
         let raw = called.map_or_else(|| text.to_owned(), |call| raw_arguments(call.input));

@@ -4,30 +4,9 @@ use neuron_types::{
     ApprovalError, CALL_TOOL, DurableError, LoopError, Message, PendingApproval, PendingCall,
     RunSnapshot, StopReason, TokenUsage, transcript,
 };
-use serde::Deserialize;
-use serde_json::Value;
 
-use super::tally::RunUsage;
-use super::{
-    Batch, CallState, CompactionBackoff, KnownSize, Ledger, PendingDecision, Phase, Reminders,
-    RunRecord, Tally, Version,
-};
-
-/// State that the loop reads from a snapshot of version 1, or from one made by hand.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct LoopState {
-    /// Tokens of all runs. Without it, the tokens of this run are used.
-    total_usage: Option<TokenUsage>,
-    size: Option<KnownSize>,
-    context_budget: CompactionBackoff,
-    overflowed: bool,
-    passed_messages: usize,
-    /// Positions of the system messages that the loop added as reminders.
-    reminders: Vec<usize>,
-    all_turns: usize,
-    output_attempts: usize,
-}
+use super::limits::RunUsage;
+use super::{Batch, CallState, Ledger, Phase, RunRecord};
 
 impl Ledger {
     /// Returns a new conversation with the first `messages` messages.
@@ -39,8 +18,9 @@ impl Ledger {
         fork
     }
 
-    /// Restores the conversation of a session. `stored` is the state that was stored beside `messages`, with the messages
-    /// that may still change. If it is missing or does not fit, the messages are repaired, and no run is active.
+    /// Restores the conversation of a session. `stored` is the state that was stored beside `messages`, with the
+    /// messages that may still change. If it is missing or does not fit, the messages are repaired, and no run is
+    /// active.
     pub(crate) fn from_session(
         stored: Option<Self>,
         mut messages: Vec<Message>,
@@ -72,8 +52,8 @@ impl Ledger {
         if !transcript::is_open(&snapshot.messages, snapshot.is_paused) {
             return Err(damaged("there is nothing for the model to answer"));
         }
-        if snapshot.loop_state.get("phase").is_none() {
-            return Self::from_first_snapshot(snapshot);
+        if snapshot.loop_state.is_null() {
+            return Ok(Self::from_bare_snapshot(snapshot));
         }
         match serde_json::from_value(snapshot.loop_state) {
             Ok(ledger) => Ok(Self { messages: snapshot.messages.into(), ..ledger }),
@@ -81,45 +61,15 @@ impl Ledger {
         }
     }
 
-    /// Reads a snapshot of version 1.
-    fn from_first_snapshot(snapshot: RunSnapshot) -> Result<Self, LoopError> {
-        let state = match snapshot.loop_state {
-            Value::Null => LoopState::default(),
-            state => serde_json::from_value(state).map_err(|error| damaged(&error.to_string()))?,
-        };
-        let reminders = state.reminders.iter().filter_map(|&place| snapshot.messages.get(place));
-        Ok(Self {
-            version: Version,
-            reminders: Reminders::new(reminders.map(Message::text)),
-            phase: Phase::TurnStart,
-            size: state.size,
-            compaction: state.context_budget,
-            tally: Tally {
-                runs: snapshot.run_number.saturating_add(1),
-                turns: state.all_turns,
-                total_usage: state.total_usage.unwrap_or_else(|| snapshot.usage.clone()),
-                passed_messages: state.passed_messages.min(snapshot.messages.len()),
-                run: RunRecord {
-                    id: snapshot.run_id,
-                    number: snapshot.run_number,
-                    turn: snapshot.turns,
-                    turns: snapshot.turns,
-                    requests: snapshot.requests,
-                    tool_calls: snapshot.tool_calls,
-                    usage: RunUsage {
-                        total: snapshot.usage,
-                        tools: snapshot.tool_usage,
-                        estimated: snapshot.estimated_usage,
-                    },
-                    failing: snapshot.failing_turns,
-                    pauses: snapshot.pauses,
-                    output_attempts: state.output_attempts,
-                    overflowed: state.overflowed,
-                    ..RunRecord::default()
-                },
-            },
-            messages: snapshot.messages.into(),
-        })
+    /// Restores a snapshot without the state of a loop, which was made by hand.
+    fn from_bare_snapshot(snapshot: RunSnapshot) -> Self {
+        let RunSnapshot { run_id: id, messages, usage, turns, .. } = snapshot;
+        let mut ledger =
+            Self { messages: messages.into(), phase: Phase::TurnStart, ..Self::default() };
+        (ledger.tally.runs, ledger.tally.total_usage) = (1, usage.clone());
+        let usage = RunUsage { total: usage, ..RunUsage::default() };
+        ledger.tally.run = RunRecord { id, turn: turns, turns, usage, ..RunRecord::default() };
+        ledger
     }
 
     /// Restores the conversation of a run that waits for an approval.
@@ -154,11 +104,10 @@ impl Ledger {
                 Some(mut pending) => {
                     // The place of the call defines the id.
                     pending.approval_id.clear();
-                    let asked = PendingDecision { pending, decision: None };
-                    CallState::AwaitingApproval(Box::new(asked))
+                    CallState::awaiting(pending)
                 }
-                // FAULT a result is lost while the run waits, and its call runs again: `Ended { is_error: false, ran: false
-                //     }` -> `Open`
+                // FAULT a result is lost while the run waits, and its call runs again: `Ended { is_error: false, ran:
+                //     false }` -> `Open`
                 None => CallState::Ended { is_error: false, ran: false },
             }
         };

@@ -3,18 +3,21 @@
 //! Each attempt counts as one request for the limits and the budget. The hooks receive [`HookEvent::PreLlmCall`] before
 //! the attempt, and [`HookEvent::PostLlmCall`] or [`HookEvent::LlmError`] after it.
 
+use std::future::poll_fn;
 use std::mem;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use neuron_types::{
-    CompletionResponse, Cost, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError,
-    ModelCall, ModelEndpoint, ModelResponseFuture, OperationKind, Progress, RequestRef,
-    Reservation, ResponseEnd, StreamEvent, TakeBack, TokenUsage, UnknownPrice, transcript,
+    CompletionResponse, DeltaSink, DeltaSlot, DurableContext, DurableError, HookEvent, LoopError,
+    ModelCall, ModelEndpoint, ModelResponseFuture, OperationKind, Progress, Reservation,
+    ResponseEnd, StreamEvent, StreamReceiver, TakeBack, TokenUsage, UnknownPrice, WasmBoxedFuture,
+    transcript,
 };
 use scopeguard::ScopeGuard;
 
-use super::source::Source;
 use crate::ledger::{Counters, KnownSize};
 use crate::lock::lock;
 use crate::parts::{Turn, check, or_cancelled};
@@ -29,7 +32,7 @@ pub(super) struct Link<'a, 'l> {
     /// Number of messages of the conversation at the start of the turn.
     pub(super) messages: usize,
     pub(super) size: Option<KnownSize>,
-    pub(super) tally: &'l Mutex<Counters<'l>>,
+    pub(super) tally: Mutex<Counters<'l>>,
     pub(super) state: Mutex<Attempts<'a>>,
 }
 
@@ -73,8 +76,8 @@ impl ModelEndpoint for Link<'_, '_> {
 }
 
 impl<'a, 'l> Link<'a, 'l> {
-    /// Reserves budget, calls the model once, and notifies the hooks. Checks the limits first if this is not the first
-    /// attempt of the turn. The caller has checked them for the first attempt.
+    /// Makes one attempt: reserves budget, calls the model, accounts for the tokens, and notifies the hooks. Checks the
+    /// limits first if this is not the first attempt of the turn. The caller has checked them for the first attempt.
     async fn attempt(
         &self,
         call: &ModelCall<'_>,
@@ -82,18 +85,17 @@ impl<'a, 'l> Link<'a, 'l> {
     ) -> Result<CompletionResponse, LoopError> {
         // A layer may have discarded the response of an earlier attempt.
         self.give_up_prefetch(None).await;
-        let is_repeated = mem::replace(&mut lock(&self.state).is_made, true);
-        if is_repeated {
+        if mem::replace(&mut lock(&self.state).is_made, true) {
             check(self.turn.token)?;
             // FAULT another attempt does not mind the limits: without the line
-            lock(self.tally).run.check_before_call(self.turn.config())?;
+            lock(&self.tally).run.check_before_call(self.turn.config())?;
         }
         // FAULT calls start early in the last call of a run: `call.is_last` -> `false`
         //     (early_tools::last_call_of_a_run_starts_nothing_early)
         let mut prefetch = Prefetch::new(call.is_last);
         // FAULT a call of the model needs no budget: `?` -> `.ok().flatten()`
         let reservation = self.reserve(call)?;
-        let answered = self.ask_and_count(call, sink, reservation, &mut prefetch).await;
+        let answered = self.call(call, sink, reservation, &mut prefetch).await;
         let told = match &answered {
             Ok(response) => {
                 // FAULT an early call has no end when a hook rejects its answer: without the line, `.await` ->
@@ -111,41 +113,6 @@ impl<'a, 'l> Link<'a, 'l> {
             }
         };
         told.and(answered)
-    }
-
-    /// Dispatches [`HookEvent::PreLlmCall`], and calls the model inside the scopes that the hooks open around the call,
-    /// such as tracing spans. Counts the tokens and their cost before the scopes end.
-    async fn ask_and_count(
-        &self,
-        call: &ModelCall<'_>,
-        sink: Option<&dyn DeltaSink>,
-        mut reservation: Option<Reservation>,
-        prefetch: &mut Prefetch<'a>,
-    ) -> Result<CompletionResponse, LoopError> {
-        lock(&self.state).excluded = self.turn.not_offered(call);
-        self.turn.dispatch(HookEvent::PreLlmCall { request: &call.request }).await?;
-        check(self.turn.token)?;
-        lock(self.tally).count_request(self.messages);
-        // FAULT a dropped call gives its request back: without the line
-        reservation.iter_mut().for_each(Reservation::start);
-        let count_dropped = |(reservation, received)| self.count_dropped(reservation, received);
-        // FAULT a dropped call costs nothing in the run: `count_dropped` -> `|_| {}`
-        let mut attempt = scopeguard::guard((reservation, Received::default()), count_dropped);
-        let kind = OperationKind::ModelCall { request: &call.request, streaming: sink.is_some() };
-        let mut scopes = self.turn.open(kind);
-        let mut answered = scopes.run(self.ask(call.request, sink, &mut attempt.1, prefetch)).await;
-        if let Ok(response) = &mut answered {
-            self.turn.correct(&mut response.message);
-        }
-        let (reservation, received) = ScopeGuard::into_inner(attempt);
-        let priced = self.count(call, &mut answered, received, reservation);
-        scopes.end((&answered).into());
-        priced?;
-        if let Ok(response) = &answered {
-            // FAULT two calls with one id are accepted: without the line
-            transcript::check_answer(&response.message)?;
-        }
-        answered
     }
 
     /// Cancels the tool calls that a discarded response had started while it was streaming. Notifies the hooks that
@@ -168,11 +135,11 @@ impl<'a, 'l> Link<'a, 'l> {
         };
         let responses = env.run.responses.load(Ordering::Relaxed);
         let own = {
-            let run = &lock(self.tally).run;
-            let tools = run.usage.tools.output_tokens;
-            // FAULT what tools took counts as answers when a call is reserved: without `.saturating_sub(tools)`
+            let usage = &lock(&self.tally).run.usage;
+            // FAULT what tools took counts as answers when a call is reserved: without
+            //     `.saturating_sub(usage.tools.output_tokens)`
             //     (tool_usage::tool_tokens_do_not_raise_the_estimate_of_the_next_response)
-            run.usage.total.output_tokens.saturating_sub(tools)
+            usage.total.output_tokens.saturating_sub(usage.tools.output_tokens)
         };
         let most = call.request.max_tokens.unwrap_or(usize::MAX);
         // FAULT more is reserved than an answer may have: without `.min(most)`
@@ -186,24 +153,63 @@ impl<'a, 'l> Link<'a, 'l> {
         reserved.map(Some)
     }
 
-    /// Adds the tokens of a finished attempt and their cost to the run, and the cost to the usage of the response. If the
-    /// attempt failed, its tokens are the usage that arrived before the error. If a response reports no usage, its tokens
-    /// are estimated.
+    /// Dispatches [`HookEvent::PreLlmCall`], and calls the model inside the scopes that the hooks open around the call,
+    /// such as tracing spans. Accounts for the tokens before the scopes end.
+    async fn call(
+        &self,
+        call: &ModelCall<'_>,
+        sink: Option<&dyn DeltaSink>,
+        mut reservation: Option<Reservation>,
+        prefetch: &mut Prefetch<'a>,
+    ) -> Result<CompletionResponse, LoopError> {
+        lock(&self.state).excluded = self.turn.not_offered(call);
+        self.turn.dispatch(HookEvent::PreLlmCall { request: &call.request }).await?;
+        check(self.turn.token)?;
+        lock(&self.tally).count_request(self.messages);
+        // FAULT a dropped call gives its request back: without the line
+        reservation.iter_mut().for_each(Reservation::start);
+        let count_dropped = |(reservation, received)| {
+            self.account(call, reservation, received, None).ok();
+        };
+        // FAULT a dropped call costs nothing in the run: `count_dropped` -> `|_| {}`
+        let mut attempt = scopeguard::guard((reservation, Received::default()), count_dropped);
+        let kind = OperationKind::ModelCall { request: &call.request, streaming: sink.is_some() };
+        let mut scopes = self.turn.open(kind);
+        let mut answered = scopes.run(pin!(self.ask(call, sink, &mut attempt.1, prefetch))).await;
+        if let Ok(response) = &mut answered {
+            self.turn.correct(&mut response.message);
+        }
+        let (reservation, received) = ScopeGuard::into_inner(attempt);
+        let priced = self.account(call, reservation, received, Some(&mut answered));
+        scopes.end((&answered).into());
+        priced?;
+        if let Ok(response) = &answered {
+            // FAULT two calls with one id are accepted: without the line
+            transcript::check_answer(&response.message)?;
+        }
+        answered
+    }
+
+    /// Adds the tokens of an attempt and their cost to the run, and the cost to the usage of the response. If the
+    /// attempt failed, its tokens are the usage that arrived before the error. If a response reports no usage, its
+    /// tokens are estimated. `answered` is `None` if the attempt was dropped.
     ///
     /// # Errors
     ///
     /// [`UnknownPrice`] if the budget limits money and has no price for the model that answered.
-    fn count(
+    fn account(
         &self,
         call: &ModelCall<'_>,
-        answered: &mut Result<CompletionResponse, LoopError>,
-        received: Received,
         reservation: Option<Reservation>,
+        received: Received,
+        mut answered: Option<&mut Result<CompletionResponse, LoopError>>,
     ) -> Result<(), UnknownPrice> {
-        let Received { usage: mut used, has_begun } = received;
+        // FAULT the reported usage of a dropped call is lost: `received.usage` -> `match &answered { None =>
+        //     TokenUsage::default(), Some(_) => received.usage }`
+        //     (budget::run_dropped_at_first_chunk_counts_the_reported_usage)
+        let mut used = received.usage;
         let mut is_estimated = false;
-        if let Ok(response) = &*answered {
-            used.clone_from(&response.usage);
+        if let Some(Ok(response)) = &answered {
             // FAULT an answer whose prompt took nothing is estimated: `total_tokens()` -> `input_tokens`
             if used.total_tokens() == 0 {
                 let answer = std::slice::from_ref(&response.message);
@@ -212,63 +218,72 @@ impl<'a, 'l> Link<'a, 'l> {
                 is_estimated = true;
             }
         }
-        let (cost, priced) = settle(reservation, answered, &used, has_begun);
+        // FAULT an error inside a stream costs nothing: without `!received.has_begun &&`
+        //     (budget::error_inside_a_stream_is_charged)
+        let takes_nothing = |error: &LoopError| !received.has_begun && error.takes_no_tokens();
+        let is_refused = matches!(answered.as_deref(), Some(Err(error)) if takes_nothing(error));
+        let (cost, priced) = match (reservation, answered.as_deref()) {
+            (None, _) => (None, Ok(())),
+            // FAULT what a call took is not settled: `reservation.settle_response(response, &used)` ->
+            //     `(reservation.cost(), Ok(drop(reservation)))`
+            (Some(reservation), Some(Ok(response))) => reservation.settle_response(response, &used),
+            // A refused call costs nothing, even if the price has a fee for each call.
+            // FAULT a refused call costs the fee of a call: without the arm (money::refused_call_costs_no_fee)
+            (Some(reservation), _) if is_refused && used == TokenUsage::default() => {
+                reservation.release();
+                (None, Ok(()))
+            }
+            (Some(reservation), _) if is_refused => (reservation.settle(&used), Ok(())),
+            // If the tokens are unknown, at least the reserved estimate is charged.
+            (Some(reservation), _) => (reservation.settle_at_least(&used), Ok(())),
+        };
         // FAULT the cost of a call is not in the usage of the run: without the line
         used.cost = cost.or(used.cost);
-        let mut tally = lock(self.tally);
-        if let Ok(response) = answered {
+        let mut tally = lock(&self.tally);
+        if let Some(Ok(response)) = &mut answered {
             self.turn.run.responses.fetch_add(1, Ordering::Relaxed);
             // FAULT the reader does not hear what a call cost: without the line
             //     (cost::hooks_scopes_and_events_receive_the_cost)
             response.usage.cost = used.cost;
             lock(&self.state).usage = Some(response.usage.clone());
-            if is_estimated {
-                if tally.run.usage.estimated == TokenUsage::default() {
-                    let text = "the provider reports no usage; the estimates of the context strategy count";
-                    tracing::warn!(used.input_tokens, used.output_tokens, "{text}");
-                }
-                tally.note_estimate(&used);
+        }
+        if is_estimated {
+            if tally.run.usage.estimated == TokenUsage::default() {
+                let text =
+                    "the provider reports no usage; the estimates of the context strategy count";
+                tracing::warn!(used.input_tokens, used.output_tokens, "{text}");
             }
+            tally.note_estimate(&used);
         }
         // FAULT usage that is not added: without the line
-        // FAULT an answer without usage counts nothing: `&used` -> `answered.as_ref().map_or(&used, |response|
-        //     &response.usage)`
+        // FAULT an answer without usage counts nothing: `&used` -> `match &answered { Some(Ok(response)) =>
+        //     &response.usage, _ => &used }`
         tally.add_usage(&used);
         self.turn.ctx.usage.add(&used);
         priced
     }
 
-    /// Adds the received tokens of a dropped attempt and its cost to the run. Without a received usage, the cost is that
-    /// of the reservation.
-    fn count_dropped(&self, reservation: Option<Reservation>, received: Received) {
-        // FAULT the reported usage of a dropped call is lost: `received.usage` -> `TokenUsage::default()`
-        //     (budget::run_dropped_at_first_chunk_counts_the_reported_usage)
-        let mut used = received.usage;
-        used.cost = reservation.and_then(|it| it.settle_at_least(&used)).or(used.cost);
-        if used != TokenUsage::default() {
-            lock(self.tally).add_usage(&used);
-            self.turn.ctx.usage.add(&used);
-        }
-    }
-
     /// Gets the response from the durable engine or the provider, as a stream if there is a `sink`.
     async fn ask(
         &self,
-        request: RequestRef<'_>,
+        call: &ModelCall<'_>,
         sink: Option<&dyn DeltaSink>,
         received: &mut Received,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
         if let Some(sink) = sink {
-            return Box::pin(self.ask_for_stream(request, sink, received, prefetch)).await;
+            return Box::pin(self.ask_for_stream(call, sink, received, prefetch)).await;
         }
-        let options = || self.turn.config().llm_activity.clone();
-        let work = async {
+        // Pinned in place and with a borrowed request, because the future of a call is allocated in each turn.
+        let work = pin!(async {
             Ok(match self.turn.parts.durability {
-                Some(engine) => Box::pin(engine.execute_llm_call_ref(request, options())).await?,
-                None => self.turn.parts.model.complete_ref_dyn(request).await?,
+                Some(engine) => {
+                    let options = self.turn.config().llm_activity.clone();
+                    Box::pin(engine.execute_llm_call_ref(call.request, options)).await?
+                }
+                None => self.turn.parts.model.complete_ref_dyn(call.request).await?,
             })
-        };
+        });
         let response = or_cancelled(self.turn.token, work).await?;
         // Set before the hooks run, because the provider charges for these tokens even if a hook ends the run.
         // FAULT the usage of an answer that a hook rejects is lost: without the line
@@ -287,19 +302,24 @@ impl<'a, 'l> Link<'a, 'l> {
     /// to its end, because the engine must journal it. A replay of the journal then ends with the same error.
     async fn ask_for_stream(
         &self,
-        request: RequestRef<'_>,
+        call: &ModelCall<'_>,
         sink: &dyn DeltaSink,
         received: &mut Received,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
-        let (token, slot) = (self.turn.token, DeltaSlot::default());
-        let options = self.turn.config().llm_activity.clone();
+        let token = self.turn.token;
+        let slot;
         let mut source = match self.turn.parts.durability {
             Some(engine) => {
-                Source::Engine(Box::pin(engine.execute_llm_stream(request, options, &slot)), &slot)
+                let options = self.turn.config().llm_activity.clone();
+                slot = DeltaSlot::default();
+                Source::Engine(
+                    Box::pin(engine.execute_llm_stream(call.request, options, &slot)),
+                    &slot,
+                )
             }
             None => {
-                let open = self.turn.parts.model.complete_stream_ref_dyn(request);
+                let open = self.turn.parts.model.complete_stream_ref_dyn(call.request);
                 let opened = or_cancelled(token, async { Ok(open.await?) }).await?;
                 Source::Provider(opened.receiver, ResponseEnd::default())
             }
@@ -307,8 +327,10 @@ impl<'a, 'l> Link<'a, 'l> {
         let tools = self.turn.callable(lock(&self.state).excluded.clone());
         let mut heard = None;
         loop {
-            let next = prefetch.beside(source.next(&mut received.usage));
-            let progress = or_cancelled(token, next).await?;
+            let progress = {
+                let next = pin!(source.next(&mut received.usage));
+                or_cancelled(token, pin!(prefetch.beside(next))).await?
+            };
             use StreamEvent::Reset;
             // FAULT the retry of an engine is a first chunk: `None | Some(Reset { .. })` -> `None`
             //     (first_chunk::engine_retry_belongs_to_the_same_call)
@@ -339,7 +361,7 @@ impl<'a, 'l> Link<'a, 'l> {
                     check(token)?;
                     // FAULT calls start early beside an engine: without `&& source.is_provider()`
                     if self.turn.config().early_tools && source.is_provider() {
-                        prefetch.take_event(self.turn, &tools, &delta, self.tally).await?;
+                        prefetch.take_event(self.turn, &tools, &delta, &self.tally).await?;
                     }
                     // FAULT an answer is shown past the guards: `sink.send(delta)` -> `self.turn.reader.send(||
                     //     delta)`
@@ -351,31 +373,51 @@ impl<'a, 'l> Link<'a, 'l> {
     }
 }
 
-/// Replaces the reservation of an attempt with its actual usage. Returns the cost that the budget counts.
-fn settle(
-    reservation: Option<Reservation>,
-    answered: &Result<CompletionResponse, LoopError>,
-    used: &TokenUsage,
-    has_begun: bool,
-) -> (Option<Cost>, Result<(), UnknownPrice>) {
-    let Some(reservation) = reservation else {
-        return (None, Ok(()));
-    };
-    let cost = match answered {
-        // FAULT what a call took is not settled: `reservation.settle_response(response, used)` -> `(reservation.cost(),
-        //     Ok(drop(reservation)))`
-        Ok(response) => return reservation.settle_response(response, used),
-        // If the tokens are unknown, at least the reserved estimate is charged.
-        // FAULT an error inside a stream costs nothing: without `has_begun ||`
-        //     (budget::error_inside_a_stream_is_charged)
-        Err(error) if has_begun || !error.takes_no_tokens() => reservation.settle_at_least(used),
-        // A refused call costs nothing, even if the price has a fee for each call.
-        // FAULT a refused call costs the fee of a call: without the arm (money::refused_call_costs_no_fee)
-        Err(_) if *used == TokenUsage::default() => {
-            reservation.release();
-            None
+/// The source of the events of a streamed response.
+enum Source<'s> {
+    /// The provider's stream, and the response that its events build up.
+    Provider(StreamReceiver, ResponseEnd),
+    /// The engine's call, and the slot in which the call leaves live deltas.
+    Engine(WasmBoxedFuture<'s, Result<CompletionResponse, DurableError>>, &'s DeltaSlot),
+}
+
+impl Source<'_> {
+    fn is_provider(&self) -> bool {
+        matches!(self, Self::Provider(..))
+    }
+
+    /// Returns the next event, or the complete response after the last event. Writes the tokens that were reported so
+    /// far to `usage`.
+    async fn next(&mut self, usage: &mut TokenUsage) -> Result<Progress, LoopError> {
+        let progress = match self {
+            Self::Engine(call, slot) => {
+                poll_fn(|cx| match call.as_mut().poll(cx) {
+                    Poll::Ready(answer) => Poll::Ready(answer.map(Box::new).map(Progress::Done)),
+                    // A durable context reports its own retries as `Reset`. The loop itself creates all other events.
+                    Poll::Pending => slot.poll_take(cx).map(|event| {
+                        let is_heard = |event: &StreamEvent| {
+                            event.is_delta() || matches!(event, StreamEvent::Reset { .. })
+                        };
+                        Ok(Progress::Event(event.filter(is_heard)))
+                    }),
+                })
+                .await?
+            }
+            Self::Provider(events, end) => match events.recv().await {
+                None => Progress::Done(Box::new(mem::take(end).finish()?)),
+                Some(event) => {
+                    if let StreamEvent::Usage(told) = &event {
+                        usage.clone_from(told);
+                    }
+                    end.take(event)?
+                }
+            },
+        };
+        // FAULT what an engine's answer took is lost when a hook ends the run at it: without the statement
+        if let Progress::Done(response) = &progress {
+            // Set before the hooks run, because the provider charges for these tokens even if a hook ends the run.
+            usage.clone_from(&response.usage);
         }
-        Err(_) => reservation.settle(used),
-    };
-    (cost, Ok(()))
+        Ok(progress)
+    }
 }

@@ -1,12 +1,13 @@
-//! The definition of an agent, which all its conversations share.
+//! The definition of an agent, which all its conversations share, and what agents inside its tool calls inherit of it.
 
 use std::sync::{Arc, OnceLock};
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ApprovalSigner, BoxedHook, BoxedLayer, Budget, ContextStrategyDyn, Durability, Injector,
-    LoopConfig, Message, ObservabilityHook, PermissionPolicy, ProviderDyn, RequestRef,
-    RequestSettings, Retry, RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
+    ApprovalSigner, BoxedHook, BoxedLayer, Budget, ContextStrategyDyn, Durability, Extensions,
+    Injector, LoopConfig, ObservabilityHook, OuterCall, PermissionPolicy, ProviderDyn, RequestRef,
+    RequestSettings, Retry, RunView, SystemPrompt, ToolContext, ToolDefinition, WasmCompatSend,
+    WasmCompatSync,
 };
 
 use crate::conversation::SessionHandle;
@@ -44,6 +45,8 @@ pub(crate) struct Derived {
     pub(crate) deferred: Option<Vec<ToolDefinition>>,
     /// All layers around model calls, the outermost first.
     pub(crate) layers: Vec<BoxedLayer>,
+    /// Set if a layer other than that of the retries may return a response of its own.
+    pub(crate) has_own_layers: bool,
     /// All injectors. The injectors of the hooks are called last.
     pub(crate) injectors: Vec<Arc<dyn Injector>>,
     /// Estimated tokens of the agent's frame (system prompt, tools and settings), as counted by the agent's strategy.
@@ -59,10 +62,14 @@ impl Definition {
             let injectors = self.hooks.iter().filter_map(ObservabilityHook::injector);
             let retries = self.config.retries;
             let retry = (retries > 0).then(|| BoxedLayer::new(Retry::new(retries)));
+            let mut layers: Vec<_> = self.layers.iter().cloned().chain(of_hooks).collect();
+            let has_own_layers = !layers.is_empty();
+            layers.extend(retry);
             Derived {
                 tools: self.tools.visible_definitions(),
                 deferred: self.tools.defers_tools().then(|| self.tools.deferred_definitions()),
-                layers: self.layers.iter().cloned().chain(of_hooks).chain(retry).collect(),
+                layers,
+                has_own_layers,
                 // FAULT injectors of hooks are left out: `chain(injectors)` -> `chain(injectors.take(0))`
                 injectors: self.injectors.iter().cloned().chain(injectors).collect(),
                 size: OnceLock::new(),
@@ -86,29 +93,6 @@ pub(crate) struct FrameChanges {
     pub(crate) tools: Option<Vec<ToolDefinition>>,
     pub(crate) settings: Option<RequestSettings>,
     size: OnceLock<usize>,
-}
-
-/// The system prompt, the tools and the settings of a request. The messages are added per request.
-#[derive(Clone, Copy)]
-pub(crate) struct Frame<'a> {
-    pub(crate) system: Option<&'a SystemPrompt>,
-    pub(crate) tools: &'a [ToolDefinition],
-    pub(crate) settings: &'a RequestSettings,
-    /// Estimated tokens of the system prompt, the tools and the settings, computed on first use.
-    size: &'a OnceLock<usize>,
-}
-
-impl<'a> Frame<'a> {
-    /// Returns a request with these messages and with the system prompt, the tools and the settings of the frame.
-    pub(crate) fn request(self, messages: &'a [Message]) -> RequestRef<'a> {
-        let Self { system, tools, settings, .. } = self;
-        RequestRef { messages, system, tools, ..RequestRef::default() }.with_settings(settings)
-    }
-
-    /// Returns the estimated tokens of the frame. The estimate is computed once, with the strategy of the first call.
-    pub(crate) fn size(self, strategy: &dyn ContextStrategyDyn) -> usize {
-        *self.size.get_or_init(|| strategy.estimate_request_dyn(self.request(&[])))
-    }
 }
 
 /// Borrowed view of an agent's definition, model, strategy, durable engine and session.
@@ -139,20 +123,71 @@ impl<'a> Parts<'a> {
         &self.definition.config
     }
 
-    /// Returns the frame of the agent's requests, which is the system prompt, the tools and the settings. The `changes`
-    /// of a typed run replace parts of the frame.
-    pub(crate) fn frame(self, changes: Option<&'a FrameChanges>) -> Frame<'a> {
+    /// Returns `true` if a call waits when the policy requires an approval. `waits` is set if the run waits for
+    /// decisions instead of ending.
+    pub(crate) fn pauses(self, waits: bool) -> bool {
+        waits || self.config().pauses(self.durability.is_some())
+    }
+
+    /// Returns the frame of the agent's requests, which is a request without messages, and the cell for its estimated
+    /// tokens. The `changes` of a typed run replace parts of the frame.
+    pub(crate) fn frame(
+        self,
+        changes: Option<&'a FrameChanges>,
+    ) -> (RequestRef<'a>, &'a OnceLock<usize>) {
         let (config, derived) = (self.config(), self.definition.derived());
         let system = changes.and_then(|changes| changes.system.as_ref());
         let system = system.unwrap_or(&config.system_prompt);
         let tools = changes.and_then(|changes| changes.tools.as_deref());
         let settings = changes.and_then(|changes| changes.settings.as_ref());
-        let size = || self.frame_size.unwrap_or(&derived.size);
-        Frame {
+        let frame = RequestRef {
             system: (!system.is_empty()).then_some(system),
             tools: tools.unwrap_or(&derived.tools),
-            settings: settings.unwrap_or(&config.request),
-            size: changes.map_or_else(size, |changes| &changes.size),
+            ..RequestRef::default()
+        };
+        let size = || self.frame_size.unwrap_or(&derived.size);
+        let size = changes.map_or_else(size, |changes| &changes.size);
+        (frame.with_settings(settings.unwrap_or(&config.request)), size)
+    }
+}
+
+/// The parent run of an agent. Stored in the extensions of the agent's context.
+#[derive(Clone)]
+pub(crate) struct EnclosingRun {
+    pub(crate) hooks: Arc<[BoxedHook]>,
+    pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
+    /// Set if calls of the parent run that need an approval wait for it. Otherwise such calls are denied.
+    pub(crate) pauses: bool,
+    pub(crate) signer: Option<Arc<dyn ApprovalSigner>>,
+    /// Number of agents around the agent of the parent run.
+    depth: usize,
+}
+
+impl EnclosingRun {
+    /// Adds the settings of the agent `of` to the context extensions `to`, so that agents inside its tools can inherit
+    /// them. Adds nothing for a top-level agent without hooks, policy and pauses.
+    pub(crate) fn extend_context(of: &Definition, depth: usize, pauses: bool, to: &mut Extensions) {
+        let Definition { hooks, policy, signer, .. } = of;
+        // Saves the allocation for a top-level agent that has nothing to pass on.
+        if depth > 0 || pauses || !hooks.is_empty() || policy.is_some() {
+            let (policy, signer) = (policy.clone(), signer.clone());
+            to.insert(Self { hooks: hooks.as_slice().into(), policy, pauses, signer, depth });
         }
     }
+
+    /// Returns the number of agents around the agent that makes a tool call. `ctx` is the context of this tool call.
+    pub(crate) fn depth_around(ctx: &ToolContext) -> usize {
+        ctx.extensions.get::<Self>().map_or(0, |run| run.depth.saturating_add(1))
+    }
+}
+
+/// Returns the number of agents around an agent that runs with this context.
+pub(crate) fn depth_in(ctx: &ToolContext) -> usize {
+    EnclosingRun::depth_around(ctx).max(usize::from(!ctx.call_id.is_empty()))
+}
+
+/// Returns the tool call around a run with this context, or `None` for a top-level run.
+pub(crate) fn outer_call(ctx: &ToolContext) -> Option<OuterCall<'_>> {
+    let call = || OuterCall::new(&ctx.run_id, &ctx.call_id, depth_in(ctx));
+    (!ctx.call_id.is_empty()).then(call)
 }

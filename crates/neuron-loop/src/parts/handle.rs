@@ -74,14 +74,7 @@ impl Drop for Steered {
     fn drop(&mut self) {
         // FAULT a run that was dropped takes messages: without the line
         //     (ends::message_is_taken_or_comes_back_however_the_run_ends)
-        self.0.close();
-    }
-}
-
-impl Control {
-    /// Ends the wait for decisions. A decision that the run has not received is on a wait that is over.
-    fn stop_waiting(&mut self) {
-        (self.pending, self.decisions) = (None, Vec::new());
+        self.0.set_over(true);
     }
 }
 
@@ -202,14 +195,9 @@ impl RunHandle {
         lock(&self.0).sent.splice(..0, messages);
     }
 
-    /// Makes the run take messages again.
-    pub(crate) fn reopen(&self) {
-        lock(&self.0).is_over = false;
-    }
-
-    /// Makes the run take no more messages.
-    pub(crate) fn close(&self) {
-        lock(&self.0).is_over = true;
+    /// Makes the run take no more messages, or take them again.
+    pub(crate) fn set_over(&self, is_over: bool) {
+        lock(&self.0).is_over = is_over;
     }
 
     /// Waits for decisions on the pending calls.
@@ -218,7 +206,11 @@ impl RunHandle {
         // Cleared on drop too, because a dropped wait can no longer receive decisions.
         // FAULT a run names its waiting calls for a moment: `let _over` -> `let _`
         //     (agent::waiting_run_continues_with_decisions_from_its_handle)
-        let _over = scopeguard::guard((), |()| lock(&self.0).stop_waiting());
+        let _over = scopeguard::guard((), |()| {
+            let control = &mut *lock(&self.0);
+            // A decision that the run has not received is on a wait that is over.
+            (control.pending, control.decisions) = (None, Vec::new());
+        });
         poll_fn(|cx| {
             let mut control = lock(&self.0);
             if control.decisions.is_empty() {

@@ -1,15 +1,17 @@
 //! The beginning of a run, or of a step that continues a run.
 
+use std::sync::Mutex;
+
 use chrono::{DateTime, Utc};
 use neuron_types::{
     ApprovalDecision, ApprovalDecisions, ApprovalError, Durability, DurableContext, LoopError,
-    Start, ToolContext,
+    ResumedApproval, Start, ToolContext, UsageMeter,
 };
 
 use super::Live;
 use crate::conversation::random_id;
 use crate::ledger::Ledger;
-use crate::parts::{Parts, RunScope};
+use crate::parts::{EnclosingRun, Parts, RunScope, add_budget, depth_in};
 
 /// Prepares the conversation for a run, according to its [`Start`]. Does nothing for a run that has begun.
 ///
@@ -88,7 +90,22 @@ pub(crate) fn begin(
     //     `parts.definition.budget.as_ref().or(live.budget.as_ref())`
     //     (budget::budget_of_a_run_replaces_the_budget_of_its_agent)
     let own_budget = live.budget.as_ref().or(parts.definition.budget.as_ref());
-    live.scope = Some(RunScope::new(parts, &live.ctx, ledger, own_budget, live.waits));
+    let mut extensions = live.ctx.extensions.clone();
+    // The resumed approval belongs to the agent that runs with this context, not to agents inside its calls.
+    // FAULT a decision reaches agents inside the call: without the line
+    extensions.remove::<ResumedApproval>();
+    let (budget, pauses) = (add_budget(own_budget, &mut extensions), parts.pauses(live.waits));
+    EnclosingRun::extend_context(parts.definition, depth_in(&live.ctx), pauses, &mut extensions);
+    let run = &ledger.tally().run;
+    live.scope = Some(RunScope {
+        run_id: run.id.clone(),
+        key: format!("{}/{}/", run.id, run.number),
+        extensions,
+        budget,
+        tool_meter: UsageMeter::default(),
+        responses: run.turns.into(),
+        spare: Mutex::default(),
+    });
     Ok(())
 }
 

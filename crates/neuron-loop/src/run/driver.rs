@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::begin::{begin, sign};
-use super::live::{Live, Progress};
 use super::result::{RunResult, Step, agent_result};
+use super::start::{Live, Progress};
 use super::turn::{Done, call_and_run, open_turn, run_tools};
 use super::typed::typed_output;
 use super::waiting::wait_for_decisions;
@@ -42,7 +42,7 @@ pub(crate) async fn drive(
     {
         live.progress = Progress::Over;
         if let Some(handle) = &live.handle {
-            handle.0.close();
+            handle.0.set_over(true);
         }
         return Some(Err(error));
     }
@@ -60,15 +60,17 @@ pub(crate) async fn drive(
         CancelMode::AfterTurn => Cow::Owned(CancellationToken::new()),
         _ => Cow::Borrowed(&*stop),
     };
+    let (frame, frame_size) = parts.frame(typed.as_ref().map(|typed| &typed.1));
     let env = Env {
         parts,
-        frame: parts.frame(typed.as_ref().map(|typed| &typed.1)),
+        frame,
+        frame_size,
         output: typed.as_ref().map(|typed| &typed.0),
         ctx,
         stop: &stop,
         token: &token,
         run: scope.as_ref()?,
-        pauses: *waits || parts.config().pauses(parts.durability.is_some()),
+        pauses: parts.pauses(*waits),
         handle,
         waits: *waits,
         reader,
@@ -81,7 +83,14 @@ pub(crate) async fn drive(
         ledger.explain_missing(None);
     });
     if let Progress::New = progress {
-        *progress = open(env, ledger);
+        let (session_id, request) = (&*ctx.session_id, &env.request(ledger.messages()));
+        // A run that is already cancelled gets empty scopes.
+        // FAULT a run that is cancelled before has a scope: `check(env.stop).is_ok()` -> `true`
+        let scopes = match check(env.stop).is_ok() {
+            true => env.turn(ledger).open(OperationKind::Run { session_id, request }),
+            false => Scopes::default(),
+        };
+        *progress = Progress::Open { scopes, is_announced: false };
     }
     if let Progress::Open { scopes, is_announced } = progress {
         let ended = scopes.run(pin!(drive_ledger(env, ledger, is_announced))).await;
@@ -105,7 +114,7 @@ pub(crate) async fn drive(
         if let Some(handle) = handle {
             // FAULT a run that failed takes messages: without the statement
             //     (ends::message_is_taken_or_comes_back_however_the_run_ends)
-            handle.close();
+            handle.set_over(true);
         }
         let (scopes, is_announced) = (std::mem::take(scopes), *is_announced);
         *progress = Progress::Ending { scopes, is_announced, is_told: false, outcome };
@@ -146,11 +155,8 @@ pub(crate) async fn drive(
 fn is_unstored(error: &LoopError, phase: &Phase) -> bool {
     // In other phases, a layer has returned the error.
     let is_place = matches!(phase, Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_));
-    is_place
-        && match error {
-            LoopError::Storage(error) => !matches!(error, StorageError::Conflict { .. }),
-            _ => false,
-        }
+    let is_conflict = matches!(error, LoopError::Storage(StorageError::Conflict { .. }));
+    is_place && matches!(error, LoopError::Storage(_)) && !is_conflict
 }
 
 /// The messages that a run took at one place, in a journal.
@@ -165,20 +171,6 @@ enum Steering {
     },
 }
 
-/// Opens the hooks' scopes, such as tracing spans, around the run. A run that is already cancelled gets empty scopes.
-fn open(env: &Env<'_>, ledger: &Ledger) -> Progress {
-    let kind = OperationKind::Run {
-        session_id: &env.ctx.session_id,
-        request: &env.frame.request(ledger.messages()),
-    };
-    // FAULT a run that is cancelled before has a scope: `check(env.stop)` -> `Ok::<(), ()>(())`
-    let scopes = match check(env.stop) {
-        Ok(()) => env.turn(ledger).open(kind),
-        Err(_) => Scopes::default(),
-    };
-    Progress::Open { scopes, is_announced: false }
-}
-
 /// Drives the run to its end, and then returns `None`. If the reader receives steps, returns each step when it has
 /// ended.
 async fn drive_ledger(
@@ -189,7 +181,7 @@ async fn drive_ledger(
     if !*is_announced {
         announce(env.turn(ledger), is_announced).await?;
     }
-    let stops = matches!(env.reader, Reader::Step(_));
+    let stops = matches!(env.reader, Reader::Step);
     loop {
         let advanced = pin!(advance(env, ledger)).await;
         match advanced {
@@ -260,7 +252,7 @@ async fn steer(env: &Env<'_>, ledger: &mut Ledger, has_ended: bool) -> Result<bo
     //     run.requests` -> `"steering {}", (run.number, messages_before).0`
     //     (ends::message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back)
     let name = format!("steering {}.{}.{messages_before}", run.number, run.requests);
-    let put_back = |sent: Vec<Message>| handle.put_back(sent);
+    let put_back = |sent| handle.put_back(sent);
     // FAULT a message is lost while it is journaled: `, put_back)` -> `, drop)`
     //     (ends::message_to_a_durable_run_or_its_replay_is_added_once_or_comes_back)
     let sent = scopeguard::guard(handle.take_or_close(has_ended), put_back);
@@ -282,11 +274,9 @@ async fn steer(env: &Env<'_>, ledger: &mut Ledger, has_ended: bool) -> Result<bo
         }
         Steering::Nothing(messages) => messages,
     };
-    match messages.is_empty() {
-        true if has_ended => handle.close(),
-        true => {}
-        // The journal may have messages where none were sent now.
-        false => handle.reopen(),
+    // The journal may have messages where none were sent now.
+    if has_ended || !messages.is_empty() {
+        handle.set_over(messages.is_empty());
     }
     Ok(ledger.steer(messages))
 }

@@ -2,7 +2,6 @@
 
 mod begin;
 mod driver;
-mod live;
 mod result;
 mod start;
 mod turn;
@@ -16,7 +15,7 @@ pub use watch::{RunEvent, RunEvents, RunStream, Steps};
 
 pub(crate) use begin::begin;
 pub(crate) use driver::{Driven, drive};
-pub(crate) use live::Live;
 pub(crate) use result::agent_result;
+pub(crate) use start::Live;
 pub(crate) use typed::OutputType;
-pub(crate) use watch::{Events, Item};
+pub(crate) use watch::Events;

@@ -1,4 +1,4 @@
-//! A run that has not begun, and its settings.
+//! A run, its settings, and its state that is not stored.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,18 +7,18 @@ use std::sync::OnceLock;
 
 use neuron_types::{
     AgentResult, Budget, ContextStrategy, ContextStrategyDyn, DeltaSlot, Durability, DurableAgent,
-    DurableContext, LoopError, OutputSchema, Provider, ProviderDyn, Start, ToolContext,
-    WasmBoxedFuture, read_json,
+    DurableContext, LoopError, Message, OutputSchema, Provider, ProviderDyn, Scopes, Start,
+    ToolContext, WasmBoxedFuture, read_json,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::OutputType;
-use super::live::Live;
-use crate::Agent;
+use super::{OutputType, RunResult};
+use crate::agent::{Agent, Inner};
 use crate::conversation::{Conversation, SessionHandle};
-use crate::parts::{EnclosingRun, RunHandle, Steered, add_budget};
+use crate::ledger::Ledger;
+use crate::parts::{EnclosingRun, Parts, RunHandle, RunScope, Steered, add_budget};
 
 /// A function that converts the output of a run to the type `O`. Its argument is `None` if the run has no output. Its
 /// error says why the output is invalid.
@@ -60,15 +60,36 @@ pub(super) type Read<O> = fn(Option<Value>) -> Result<O, String>;
 #[must_use = "a run does nothing until it is awaited, streamed or stepped"]
 pub struct Run<'a, O = (), C = &'a mut Conversation> {
     pub(super) agent: Agent,
-    pub(super) model: Option<Box<dyn ProviderDyn + 'a>>,
-    pub(super) strategy: Option<Box<dyn ContextStrategyDyn + 'a>>,
-    /// Estimated tokens of the agent's system prompt and tools, as counted by `strategy`.
-    pub(super) frame_size: OnceLock<usize>,
-    pub(super) durability: Option<Durability<'a>>,
-    pub(super) session: Option<SessionHandle<'a>>,
+    pub(super) own: OwnParts<'a>,
     pub(super) live: Live<'a>,
     pub(super) read: Read<O>,
     pub(super) conversation: C,
+}
+
+/// What a run uses in addition to its agent, or instead of what the agent has.
+#[derive(Default)]
+pub(super) struct OwnParts<'a> {
+    model: Option<Box<dyn ProviderDyn + 'a>>,
+    /// The strategy, and the estimated tokens of the agent's system prompt and tools as it counts them.
+    strategy: Option<(Box<dyn ContextStrategyDyn + 'a>, OnceLock<usize>)>,
+    durability: Option<Durability<'a>>,
+    session: Option<SessionHandle<'a>>,
+}
+
+impl OwnParts<'_> {
+    /// Borrows these parts for a run of `agent`, with those of the agent.
+    pub(super) fn parts<'p>(&'p self, agent: &'p Agent) -> Parts<'p> {
+        let Inner { model, strategy, definition } = &*agent.0;
+        let mut parts = Parts::new(&**model, &**strategy, definition);
+        (parts.durability, parts.session) = (self.durability.as_ref(), self.session.as_ref());
+        if let Some(model) = &self.model {
+            parts.model = &**model;
+        }
+        if let Some((strategy, size)) = &self.strategy {
+            (parts.strategy, parts.frame_size) = (&**strategy, Some(size));
+        }
+        parts
+    }
 }
 
 /// A run that owns its conversation. [`Agent::run_owned`] creates it. Awaiting the run returns the conversation and the
@@ -126,17 +147,8 @@ impl DurableAgent for Agent {
 
 impl<'a, C> Run<'a, (), C> {
     fn new(agent: Agent, conversation: C, start: Start) -> Self {
-        Self {
-            agent,
-            model: None,
-            strategy: None,
-            frame_size: OnceLock::new(),
-            durability: None,
-            session: None,
-            live: Live { start: Some(start), ..Live::default() },
-            read: |_| Ok(()),
-            conversation,
-        }
+        let live = Live { start: Some(start), ..Live::default() };
+        Self { agent, own: OwnParts::default(), live, read: |_| Ok(()), conversation }
     }
 
     /// Makes the run end with a value of type `T`. [`LoopConfig::output_mode`](crate::LoopConfig::output_mode) selects
@@ -145,12 +157,10 @@ impl<'a, C> Run<'a, (), C> {
     ///
     /// If the model gives no matching value, the run ends with [`LoopError::InvalidOutput`].
     pub fn typed<T: DeserializeOwned + JsonSchema>(self) -> Run<'a, T, C> {
-        let Self { agent, model, strategy, frame_size, durability, session, .. } = self;
-        let (mut live, conversation) = (self.live, self.conversation);
+        let Self { agent, own, mut live, conversation, .. } = self;
         live.typed =
             Some(OutputType { object: OutputSchema::of::<T>, plain: OutputSchema::plain::<T> });
-        let read = read_output::<T>;
-        Run { agent, model, strategy, frame_size, durability, session, live, read, conversation }
+        Run { agent, own, live, read: read_output::<T>, conversation }
     }
 }
 
@@ -170,21 +180,20 @@ impl<'a, O, C> Run<'a, O, C> {
 
     /// Sets the provider for this run. The provider may be borrowed. Default: the agent's provider.
     pub fn provider(mut self, provider: impl Provider + 'a) -> Self {
-        self.model = Some(Box::new(provider));
+        self.own.model = Some(Box::new(provider));
         self
     }
 
     /// Sets the context strategy for this run. The strategy may contain references, for example to a durable engine
     /// that journals the strategy's model calls. Default: the agent's strategy.
     pub fn strategy(mut self, strategy: impl ContextStrategy + 'a) -> Self {
-        self.strategy = Some(Box::new(strategy));
-        self.frame_size = OnceLock::new();
+        self.own.strategy = Some((Box::new(strategy), OnceLock::new()));
         self
     }
 
     /// Sets a durable engine that executes all model calls and tool calls of this run.
     pub fn durable(mut self, context: impl DurableContext + 'a) -> Self {
-        self.durability = Some(Durability::new(context));
+        self.own.durability = Some(Durability::new(context));
         self
     }
 
@@ -197,10 +206,10 @@ impl<'a, O, C> Run<'a, O, C> {
     /// Stores the conversation in a session after each turn, before tools begin, and at the end of the run. A run that
     /// fails or is cancelled is also stored at its end. A storage error at the end of such a run is only logged.
     ///
-    /// Any other storage error ends the run with [`LoopError::Storage`]. A run with [`Start::Continue`] then writes again,
-    /// and goes on where this one stopped or returns its answer. After a conflict, load the session first.
+    /// Any other storage error ends the run with [`LoopError::Storage`]. A run with [`Start::Continue`] then writes
+    /// again, and goes on where this one stopped or returns its answer. After a conflict, load the session first.
     pub fn store(mut self, session: &SessionHandle<'a>) -> Self {
-        self.session = Some(session.clone());
+        self.own.session = Some(session.clone());
         self
     }
 
@@ -246,5 +255,67 @@ impl Drop for Lent {
 impl<O, C> fmt::Debug for Run<'_, O, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run").field("agent", &self.agent).finish_non_exhaustive()
+    }
+}
+
+/// State of a run that is not stored and that lives longer than one step.
+#[derive(Default)]
+pub(crate) struct Live<'a> {
+    /// The start of the run. Taken when the run begins.
+    pub(crate) start: Option<Start>,
+    pub(crate) ctx: Cow<'a, ToolContext>,
+    /// Messages that the caller added before the run began.
+    pub(crate) injected: Vec<Message>,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) handle: Option<Steered>,
+    /// Set if the run waits for approval decisions that arrive through its `RunHandle`.
+    pub(crate) waits: bool,
+    /// The output type of a typed run.
+    pub(crate) typed: Option<OutputType>,
+    /// The id, the budget and other values of the run. `None` before the run begins.
+    pub(crate) scope: Option<RunScope>,
+    pub(crate) progress: Progress,
+}
+
+/// The progress of a run, as its hooks see it.
+#[derive(Default)]
+#[expect(clippy::large_enum_variant, reason = "a run has one")]
+pub(crate) enum Progress {
+    /// The run has not begun.
+    #[default]
+    New,
+    /// The run has begun, and its outcome is not known.
+    Open {
+        /// Scopes that the hooks opened around the run, such as tracing spans.
+        scopes: Scopes,
+        /// Set if the hooks were notified of the start, and so must be notified of the end.
+        is_announced: bool,
+    },
+    /// The outcome is known. The hooks are being notified.
+    Ending {
+        /// Scopes that the hooks opened around the run, such as tracing spans.
+        scopes: Scopes,
+        /// Set if the hooks were notified of the start.
+        is_announced: bool,
+        /// Set once the hooks are being notified of the end, so that they are not notified twice.
+        is_told: bool,
+        outcome: Result<RunResult<Option<Value>>, LoopError>,
+    },
+    /// The outcome was returned.
+    Over,
+}
+
+impl Live<'_> {
+    /// Adds a message to the conversation. Before the run has begun, the message is kept and later added after the
+    /// message that starts the run.
+    pub(crate) fn inject(&mut self, message: Message, ledger: &mut Ledger) {
+        match self.start {
+            // FAULT a message before the start stands before it: the arm -> `Some(_) => ledger.add_message(message),`
+            //     (ends::message_behind_a_stored_answer_begins_another_run)
+            Some(_) => self.injected.push(message),
+            // The next run answers the message, also if the answer of this one was not stored.
+            None if matches!(self.progress, Progress::Over) => ledger.push(message),
+            None => ledger.add_message(message),
+        }
     }
 }

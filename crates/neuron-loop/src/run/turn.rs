@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use neuron_types::{
     CompletionResponse, DurableContext, HookEvent, LoopError, ProviderError, Role, RunView,
-    StopReason, StreamEvent, ToolCall,
+    StopReason, StreamEvent,
 };
 use serde_json::Value;
 
@@ -124,7 +124,7 @@ fn take_answer(
     //     `next().is_some()`
     let is_cut_off = may_be_cut_off(&response.stop_reason)
         && response.message.tool_uses().any(|call| tools.is_invalid(call));
-    let (output, frame, has_targets) = (env.output, env.frame_size(), tools.has_targets());
+    let (output, frame, has_targets) = (env.output, env.counted_frame(), tools.has_targets());
     let excluded = tools.excluded_from(ledger.messages(), &response.message, output);
     let (config, run) = (env.config(), &ledger.tally().run);
     // FAULT an empty answer is asked for beyond a limit: without `&& run.check_before_call(config).is_ok()`
@@ -144,37 +144,37 @@ pub(super) async fn run_tools<'a>(
     prefetch: &mut Prefetch<'a>,
 ) -> Result<Done, LoopError> {
     let calls = match env.reader {
-        Reader::Step(_) => ledger.open_batch().map(|(calls, _)| calls.to_calls()),
+        Reader::Step => ledger.open_batch().map(|(calls, _)| calls.to_calls()),
         Reader::Nobody | Reader::Stream(_) => None,
     };
     // Boxed, so that the future of a run has no room for its tools while it waits for the model.
-    Box::pin(run_batch(env, ledger, prefetch)).await?;
+    let mut results = Box::pin(run_batch(env, ledger, prefetch)).await?;
     if ledger.waits() {
         return Ok(None);
     }
     if env.output.is_some_and(|rules| ledger.settle_output(rules, None)) {
         return Ok(None);
     }
-    // The reader has no result of a call that ended before the run paused, so that result is read from the history.
-    let result = |(index, call): (usize, &ToolCall)| {
+    // A call that ended before the run paused has its result only in the history.
+    let mut result = |index| {
+        let ended = results.iter().position(|(ended, _)| *ended == index);
         let seen = || ledger.open_batch().and_then(|(calls, _)| calls.result(index));
-        // FAULT a step tells no more of results than the model sees: `env.reader.take(&call.id)` -> `None`
-        env.reader.take(&call.id).or_else(seen).unwrap_or_default()
+        // FAULT a step tells no more of results than the model sees: `ended.map(` -> `ended.filter(|_| false).map(`
+        ended.map(|place| results.swap_remove(place).1).or_else(seen).unwrap_or_default()
     };
     let step = calls.map(|calls| {
-        let results = calls.iter().enumerate().map(result).collect();
+        let results = (0..calls.len()).map(&mut result).collect();
         Box::new(Step::Tools { calls, results })
     });
-    let (stop_reason, refused) = ledger.end_batch().unwrap_or((StopReason::ToolUse, Vec::new()));
-    let run = &ledger.tally().run;
-    let view = RunView::new(run.turns, run.tool_calls, &run.usage.total, ledger.messages());
-    // FAULT a condition sees calls that were refused: without `.with_refused(&refused)`
-    //     (deferred_tools::refused_call_meets_no_stop_condition)
-    let view = view.with_tools(env.run_tools()).with_refused(&refused);
-    // FAULT a condition to stop is not asked: `is_met(&view)` -> `false`
-    if env.parts.definition.stop_conditions.iter().any(|is_met| is_met(&view)) {
-        ledger.stop(stop_reason);
-    }
+    ledger.end_batch(|ledger, refused| {
+        let run = &ledger.tally().run;
+        let view = RunView::new(run.turns, run.tool_calls, &run.usage.total, ledger.messages());
+        // FAULT a condition sees calls that were refused: without `.with_refused(refused)`
+        //     (deferred_tools::refused_call_meets_no_stop_condition)
+        let view = view.with_tools(env.run_tools()).with_refused(refused);
+        // FAULT a condition to stop is not asked: `is_met(&view)` -> `false`
+        env.parts.definition.stop_conditions.iter().any(|is_met| is_met(&view))
+    });
     Ok(step)
 }
 

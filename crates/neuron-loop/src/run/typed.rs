@@ -62,12 +62,10 @@ pub(crate) fn typed_output(output: OutputType, parts: Parts<'_>) -> (OutputRules
 
 /// Returns a name for the output tool that no registered tool has. Tries `final_output`, `final_output_2` and so on.
 fn tool_name(parts: Parts<'_>) -> String {
-    let names = (1..).map(|number| match number {
-        1 => TOOL_NAME.to_owned(),
-        number => format!("{TOOL_NAME}_{number}"),
-    });
+    let numbered = (2..).map(|number| format!("{TOOL_NAME}_{number}"));
+    let mut names = std::iter::once(TOOL_NAME.to_owned()).chain(numbered);
     // FAULT the output tool takes the name of another tool: `.is_none()` -> `.is_none() || true`
     //     (typed::output_tool_has_a_unique_name)
     let is_free = |name: &String| parts.definition.tools.definition(name).is_none();
-    names.into_iter().find(is_free).unwrap_or_default()
+    names.find(is_free).unwrap_or_default()
 }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::{Future, IntoFuture, poll_fn};
 use std::ops::DerefMut;
 use std::pin::{Pin, pin};
-use std::sync::Mutex;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
@@ -32,14 +31,7 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a
     /// Drives the run to its end. If the reader receives steps, returns after the next step. Returns `None` if the run
     /// has already ended.
     pub(super) async fn drive(&mut self, reader: Reader<'_>) -> Option<Result<Step<O>, LoopError>> {
-        let mut parts = self.agent.parts();
-        (parts.durability, parts.session) = (self.durability.as_ref(), self.session.as_ref());
-        if let Some(model) = &self.model {
-            parts.model = &**model;
-        }
-        if let Some(strategy) = &self.strategy {
-            (parts.strategy, parts.frame_size) = (&**strategy, Some(&self.frame_size));
-        }
+        let parts = self.own.parts(&self.agent);
         let ledger = &mut self.conversation.ledger;
         let mut result = match pin!(drive(parts, ledger, &mut self.live, reader)).await? {
             Ok(Step::Ended(result)) => result,
@@ -176,12 +168,9 @@ impl<O> Stream for RunStream<'_, O> {
     type Item = Result<RunEvent<O>, LoopError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll(cx).map(|item| match item? {
-            Item::Event(event) => Some(Ok(RunEvent::Event(event))),
-            // FAULT a pause is not told to the reader of a stream: add `Item::End(Err(LoopError::ApprovalRequired(_)))
-            //     => None,`
-            Item::End(end) => Some(end.map(RunEvent::Ended)),
-        })
+        // FAULT a pause is not told to the reader of a stream: `Some(end.map(RunEvent::Ended))` -> `match end {
+        //     Err(LoopError::ApprovalRequired(_)) => None, end => Some(end.map(RunEvent::Ended)) }`
+        self.0.poll(cx, |event| Ok(RunEvent::Event(event)), |end| Some(end.map(RunEvent::Ended)))
     }
 }
 
@@ -194,20 +183,20 @@ pub(crate) struct Events<'a, T> {
     end: Option<T>,
 }
 
-/// An event of a run, or its outcome.
-pub(crate) enum Item<T> {
-    Event(StreamEvent),
-    End(T),
-}
-
 impl<'a, T> Events<'a, T> {
     pub(crate) fn new(run: impl FnOnce(DeltaSlot) -> WasmBoxedFuture<'a, T>) -> Self {
         let slot = DeltaSlot::default();
         Self { run: Some(run(slot.clone())), slot, end: None }
     }
 
-    /// Polls the run, and returns its next event or its outcome. Returns `None` after the outcome.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item<T>>> {
+    /// Polls the run, and returns its next event or its outcome as an item of a stream. Returns `None` after the
+    /// outcome.
+    pub(crate) fn poll<I>(
+        &mut self,
+        cx: &mut Context<'_>,
+        event: impl FnOnce(StreamEvent) -> I,
+        end: impl FnOnce(T) -> Option<I>,
+    ) -> Poll<Option<I>> {
         // The run is taken out while it is polled. After a panic it is therefore not polled again.
         if let Some(mut run) = self.run.take() {
             match run.as_mut().poll(cx) {
@@ -215,13 +204,10 @@ impl<'a, T> Events<'a, T> {
                 Poll::Pending => self.run = Some(run),
             }
         }
-        if let Some(event) = self.slot.take() {
-            return Poll::Ready(Some(Item::Event(event)));
-        }
-        match (self.end.take(), &self.run) {
-            (Some(end), _) => Poll::Ready(Some(Item::End(end))),
-            (None, None) => Poll::Ready(None),
-            (None, Some(_)) => Poll::Pending,
+        match self.slot.take() {
+            Some(next) => Poll::Ready(Some(event(next))),
+            None if self.run.is_some() => Poll::Pending,
+            None => Poll::Ready(self.end.take().and_then(end)),
         }
     }
 }
@@ -297,7 +283,7 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Steps<
     ///
     /// Dropping the future stops the step. The next call continues the run.
     pub async fn next(&mut self) -> Option<Result<Step<O>, LoopError>> {
-        self.0.drive(Reader::Step(&Mutex::default())).await
+        self.0.drive(Reader::Step).await
     }
 
     /// Returns the conversation so far.

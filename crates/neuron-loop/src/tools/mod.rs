@@ -1,10 +1,9 @@
 //! Running the tool calls of a response.
 
-mod batch;
-mod calls;
 mod decide;
 mod execute;
 mod prefetch;
+mod run;
 
-pub(crate) use batch::run_batch;
 pub(crate) use prefetch::Prefetch;
+pub(crate) use run::run_batch;

@@ -4,15 +4,15 @@
 //! Hooks and policy decide on an early call, and limits count it, as for any other call. When the response is complete,
 //! its batch of calls reuses the decision and the result of the early call.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use neuron_types::{LoopError, StreamEvent, ToolCall, ToolEffect, ToolError, ToolUseRef};
 
-use super::decide::{Verdict, decide};
-use super::execute::{Work, call_context, execute};
+use super::decide::{Calling, Verdict};
+use super::execute::Work;
 use crate::ledger::{Calls, Counters};
 use crate::lock::lock;
 use crate::parts::{CallableTools, Turn, check};
@@ -71,12 +71,6 @@ impl<'a> Prefetch<'a> {
         }
     }
 
-    /// Returns the number of running calls.
-    fn running(&self) -> usize {
-        let is_running = |call: &&Prefetched<'_>| matches!(call.work, Some(Work::Running(_)));
-        self.calls.iter().flatten().filter(is_running).count()
-    }
-
     /// Starts the tool call that this stream event completes, if the call may start while its response is streaming.
     /// Ignores other events.
     ///
@@ -108,7 +102,8 @@ impl<'a> Prefetch<'a> {
             self.is_closed = true;
             return Ok(());
         };
-        let decided = decide(turn, tools, call.view(), None).await;
+        let calling = Calling { turn, tools, call: call.view() };
+        let decided = calling.decide(None).await;
         // A hook may have waited until the run was cancelled.
         // FAULT an early call of a cancelled run counts: `check(turn.token)` -> `Ok(())`
         //     (early_tools::early_call_of_a_run_that_its_hook_cancels_does_not_count)
@@ -126,10 +121,19 @@ impl<'a> Prefetch<'a> {
                 // FAULT an early call takes no room in the budget: the line -> `drop(room);`
                 //     (early_tools::exhausted_budget_starts_nothing_early)
                 room.into_iter().for_each(|mut room| room.spend_tool_call());
-                let place = (self.count(&mut lock(tally)), self.calls.len());
-                let ctx = call_context(turn, place, call.view(), turn.token);
+                // The call counts even if the response is discarded later.
+                let tally = &mut *lock(tally);
+                if self.started() == 0 {
+                    self.attempt = tally.run.attempt();
+                    tally.begin_attempt();
+                }
+                // FAULT an early call is not counted: without the line
+                tally.count_tool_call();
+                let ctx = calling.context((self.attempt, self.calls.len()), turn.token);
                 let (tools, call) = (tools.clone(), call.clone());
-                let work = async move { execute(turn, &tools, call.view(), ctx).await };
+                let work = async move {
+                    Calling { turn, tools: &tools, call: call.view() }.execute(ctx).await
+                };
                 Some(Work::Running(Mutex::new(Box::pin(work))))
             }
             Verdict::Answer(_) => None,
@@ -142,11 +146,7 @@ impl<'a> Prefetch<'a> {
         // A call that counts must run, also if the response is discarded before the next poll.
         // FAULT an early call counts that never runs: without the statement
         //     (early_tools::early_calls_that_count_have_started)
-        poll_fn(|cx| {
-            self.poll(cx);
-            Poll::Ready(())
-        })
-        .await;
+        self.beside(ready(())).await;
         Ok(())
     }
 
@@ -159,6 +159,7 @@ impl<'a> Prefetch<'a> {
         };
         let config = turn.config();
         let most = if config.parallel_tool_execution { config.most_tools_at_once() } else { 1 };
+        let is_running = |call: &&Prefetched<'_>| matches!(call.work, Some(Work::Running(_)));
         !self.is_closed
             // FAULT an early call overtakes one that is not whole: without the line
             && self.begun.saturating_sub(1) <= self.calls.len()
@@ -168,27 +169,12 @@ impl<'a> Prefetch<'a> {
             // FAULT a tool that runs alone starts early: without the line
             && !tool.runs_alone()
             // FAULT more early calls at once than may be: `<` -> `<=`
-            && self.running() < most
+            && self.calls.iter().flatten().filter(is_running).count() < most
             // FAULT two early calls have one id: without the line
             //     (regressions::calls_with_the_same_id_start_at_most_once_and_count)
             && !self.calls.iter().flatten().any(|other| other.call.id == call.id)
             && !tools.is_invalid(call.view())
             && turn.output.is_none_or(|output| output.tool_name() != Some(&call.name))
-    }
-
-    /// Counts a tool call that starts while its response is streaming. The call counts even if the response is
-    /// discarded later.
-    ///
-    /// Returns the number of earlier responses of the turn that were discarded after tool calls had started. This
-    /// number is part of the idempotency key.
-    fn count(&mut self, counters: &mut Counters<'_>) -> usize {
-        if self.started() == 0 {
-            self.attempt = counters.run.attempt();
-            counters.begin_attempt();
-        }
-        // FAULT an early call is not counted: without the line
-        counters.count_tool_call();
-        self.attempt
     }
 
     /// Returns the number of earlier responses of the turn that were discarded after tool calls had started. This
@@ -233,21 +219,15 @@ impl<'a> Prefetch<'a> {
     pub(crate) async fn give_up(&mut self, turn: Turn<'_>, error: Option<&LoopError>) {
         let calls = std::mem::take(self).calls;
         if !calls.is_empty() {
-            Box::pin(tell_given_up(calls, turn, error)).await;
+            Box::pin(async move {
+                let cancelled = LoopError::Tool(ToolError::Cancelled);
+                for Prefetched { call, work, .. } in calls.into_iter().flatten() {
+                    drop(work);
+                    // FAULT the end of an early call is not told: without the line
+                    turn.notify_failed(call.view(), error.unwrap_or(&cancelled)).await;
+                }
+            })
+            .await;
         }
-    }
-}
-
-/// Drops the work of discarded calls, and notifies the hooks of their end.
-async fn tell_given_up(
-    calls: Vec<Option<Prefetched<'_>>>,
-    turn: Turn<'_>,
-    error: Option<&LoopError>,
-) {
-    let cancelled = LoopError::Tool(ToolError::Cancelled);
-    for Prefetched { call, work, .. } in calls.into_iter().flatten() {
-        drop(work);
-        // FAULT the end of an early call is not told: without the line
-        turn.notify_failed(call.view(), error.unwrap_or(&cancelled)).await;
     }
 }

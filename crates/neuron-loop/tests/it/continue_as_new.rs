@@ -207,6 +207,11 @@ async fn typed_run_keeps_its_remaining_retries() {
     }
 }
 
+/// Returns the stored state of a run between two turns, with these counters.
+fn loop_state(tally: Value) -> Value {
+    json!({ "version": 1, "phase": "turn_start", "tally": tally })
+}
+
 /// A run that follows a run restored from a snapshot has its own idempotency keys.
 #[tokio::test]
 async fn next_run_has_another_number() {
@@ -215,7 +220,8 @@ async fn next_run_has_another_number() {
     let context = Journaled::new(&world, &Journal::default());
     let mut agent = agent(&context);
     let mut state = snapshot(vec![Message::user("go")]);
-    (state.run_number, state.turns) = (3, 2);
+    let run = json!({ "id": "r", "number": 3, "turns": 2 });
+    state.loop_state = loop_state(json!({ "runs": 4, "run": run }));
     let ctx = ToolContext::default();
     agent.run_from(state, &ctx).await.unwrap();
     agent.run_text("and now", &ctx).await.unwrap();
@@ -232,9 +238,10 @@ async fn new_execution_uses_its_own_context() {
     let world = three_turns(&Log::default());
     let context = Journaled::new(&world, &Journal::default());
     let mut state = snapshot(vec![Message::user("go")]);
-    state.usage.input_tokens = 1_000;
-    state.tool_usage.input_tokens = 300;
-    state.estimated_usage.input_tokens = 200;
+    let [total, tools, estimated] =
+        [1_000, 300, 200].map(|tokens| json!({ "input_tokens": tokens, "output_tokens": 0 }));
+    let usage = json!({ "total": total, "tools": tools, "estimated": estimated });
+    state.loop_state = loop_state(json!({ "runs": 1, "run": { "id": "r", "usage": usage } }));
     let ctx = ToolContext::default();
     let mut agent = agent(&context);
     let result = agent.run_from(state, &ctx).await.unwrap();

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use crate::support::*;
 
 const PENDING_1: &str = include_str!("stored/pending-1.json");
-const SNAPSHOT_1: &str = include_str!("stored/snapshot-1.json");
 const SESSION_1: &str = include_str!("stored/session-1.json");
 const CONVERSATION_1: &str = include_str!("stored/conversation-1.json");
 const SNAPSHOT_2: &str = include_str!("stored/snapshot-2.json");
@@ -55,22 +54,6 @@ async fn resume_starts_from_a_pending_approval_and_its_decisions() {
     let result = agent.run(&mut chat, start).await.unwrap();
     assert_eq!((result.turns, result.usage), (3, usage(35, 6)));
     assert_eq!((log.count("start c1"), log.count("start c2")), (1, 0));
-}
-
-#[tokio::test]
-async fn snapshot_of_version_1_is_resumed() {
-    let snapshot: RunSnapshot = serde_json::from_str(SNAPSHOT_1).unwrap();
-    let (agent, provider, _) = agent([Reply::text("done").usage(usage(5, 1))]);
-    let mut chat = Conversation::new();
-    let start = Start::Snapshot(Box::new(snapshot.clone()));
-    let result = agent.run(&mut chat, start).await.unwrap();
-    assert_eq!((result.turns, result.usage), (4, usage(72, 20)));
-    assert_eq!(provider.requests()[0].messages, snapshot.messages);
-    // The state that only the loop reads is restored too.
-    let stored = serde_json::to_value(&chat).unwrap();
-    assert_eq!(stored["tally"]["turns"], 4);
-    assert_eq!(stored["tally"]["run"]["failing"], json!({ "act": 3 }));
-    assert_eq!(stored["said"], json!(["Be brief."]));
 }
 
 #[tokio::test]

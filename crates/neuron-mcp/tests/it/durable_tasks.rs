@@ -114,7 +114,8 @@ impl TaskSource for Runs {
         let state = match (run.summary.status, self.pending(id).await?) {
             (_, Some(pending)) => McpTaskState::approval(&pending),
             (RunStatus::Done, None) => {
-                let response = outcome.and_then(|outcome| outcome.response).unwrap_or_default();
+                let result = outcome.and_then(|outcome| outcome.result);
+                let response = result.map_or_else(String::new, |result| result.response);
                 McpTaskState::Completed(ToolOutput::text(response))
             }
             (RunStatus::Failed, None) => {

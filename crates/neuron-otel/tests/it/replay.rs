@@ -7,7 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use neuron_durable_sqlite::{
-    JournalError, SqliteDurableContext, SqliteOptions, SqliteRuns, StepInfo, StepKind,
+    DurableOptions, JournalError, SqliteDurableContext, SqliteOptions, SqliteRuns, StepInfo,
+    StepKind,
 };
 use neuron_loop::LoopError;
 use neuron_otel::SemanticConventions;
@@ -373,7 +374,7 @@ async fn continue_as_new_is_no_failure() {
     let replies = [looks([json!({})]), looks([json!({})]), Reply::text("done")];
     let (provider, tools) = (ScriptedProvider::new(replies), registry([Act::new("look")]));
     let runs = SqliteRuns::open(database.path()).await.unwrap();
-    let context = runs.run("r").continue_after(1);
+    let context = runs.run("r").options(DurableOptions::new().continue_after(1));
     let context = context.open(Arc::new(provider.clone()), Arc::new(tools.clone())).await.unwrap();
     let mut executions = 0;
     let answer = loop {

@@ -126,20 +126,25 @@ fn check_signatures(
         return Ok(());
     }
     for turn in current.iter().filter(|turn| turn.is_model()) {
-        let mut is_first = true;
-        for (path, part) in turn.parts.iter().flat_map(|part| values_at(body, &part.path)) {
+        let parts = turn.parts.iter().flat_map(|part| values_at(body, &part.path));
+        let parts: Vec<(String, &Value)> = parts.collect();
+        let is_wrong = |part: &Value| {
             let signature = text(part, "thoughtSignature");
-            if !signature.is_empty() && !is_valid(signature, part, route) {
-                return checker.refuse("signature", &path, &[]);
-            }
-            let call = &part["functionCall"];
-            if is_first && !call.is_null() && signature.is_empty() && route.needs_signatures() {
-                let index = turn.path.rsplit('.').next().and_then(|index| index.parse().ok());
-                let position = (index.unwrap_or(0_usize) + 1).to_string();
-                let values = [("name", text(call, "name")), ("position", &*position)];
-                return checker.refuse("no signature", &path, &values);
-            }
-            is_first &= call.is_null();
+            !signature.is_empty() && !is_valid(signature, part, route)
+        };
+        if let Some((path, _)) = parts.iter().find(|(_, part)| is_wrong(part)) {
+            return checker.refuse("signature", path, &[]);
+        }
+        let first = parts.iter().find(|(_, part)| !part["functionCall"].is_null());
+        let first = first.filter(|_| route.needs_signatures());
+        if let Some((path, part)) = first
+            && text(part, "thoughtSignature").is_empty()
+        {
+            let index = turn.path.rsplit('.').next().and_then(|index| index.parse().ok());
+            let position = (index.unwrap_or(0_usize) + 1).to_string();
+            let name = text(&part["functionCall"], "name");
+            let values = [("name", name), ("position", &*position)];
+            return checker.refuse("no signature", path, &values);
         }
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! The snapshot of a run that continues as a new execution of a durable engine.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -24,11 +23,11 @@ pub struct RunSnapshot {
     pub run_id: String,
     /// The whole conversation.
     pub messages: Vec<Message>,
-    /// Tokens that the run has used so far. For display only. The loop continues with the counters in `loop_state`.
+    /// Tokens that the run has used so far. For display only if there is a `loop_state`, which has all counters.
     #[serde(default)]
     pub usage: TokenUsage,
-    /// Number of model calls that returned a response. For display only. The loop continues with the counters in
-    /// `loop_state`.
+    /// Number of model calls that returned a response. For display only if there is a `loop_state`, which has all
+    /// counters.
     #[serde(default)]
     pub turns: usize,
     /// Set if the conversation ends with an incomplete response that the model must continue. Either the provider
@@ -39,39 +38,9 @@ pub struct RunSnapshot {
     /// [`DurableContext::known_effects`](crate::DurableContext::known_effects).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<KnownEffect>,
-    /// All other state of the loop, in a private format of the loop. `null` if the snapshot has no such state.
+    /// All other state of the loop, in a private format of the loop. `null` in a snapshot that the loop did not write.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub loop_state: Value,
-    /// Number of the run in its conversation, from zero.
-    ///
-    /// Used only in snapshots of format version 1, like all fields after it.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub run_number: usize,
-    /// The part of the run's tokens that tools used. Used only in snapshots of format version 1.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub tool_usage: TokenUsage,
-    /// The part of the run's tokens that is estimated, because the provider reported no usage. Used only in snapshots
-    /// of format version 1.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub estimated_usage: TokenUsage,
-    /// Number of model calls of the run. Used only in snapshots of format version 1.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub requests: usize,
-    /// Number of tool calls that were started. Used only in snapshots of format version 1.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub tool_calls: usize,
-    /// Number of consecutive responses that the provider paused. Used only in snapshots of format version 1.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub pauses: usize,
-    /// Number of consecutive turns in which the calls of a tool failed, for each tool name. All unknown tools are
-    /// counted under the empty name. Used only in snapshots of format version 1.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub failing_turns: BTreeMap<String, usize>,
-}
-
-/// Returns `true` if the value is the default of its type. Serde then omits the field.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl RunSnapshot {
@@ -83,17 +52,10 @@ impl RunSnapshot {
         Self {
             version: Self::VERSION,
             run_id: run_id.into(),
-            run_number: 0,
             messages,
             usage: TokenUsage::default(),
-            tool_usage: TokenUsage::default(),
-            estimated_usage: TokenUsage::default(),
             turns: 0,
-            requests: 0,
-            tool_calls: 0,
-            pauses: 0,
             is_paused: false,
-            failing_turns: BTreeMap::new(),
             effects: Vec::new(),
             loop_state: Value::Null,
         }
@@ -141,7 +103,7 @@ mod tests {
     fn stored_form_round_trips_and_tolerates_missing_and_unknown_fields() {
         let mut snapshot = RunSnapshot::new("r", vec![Message::user("hi")]);
         snapshot.turns = 3;
-        snapshot.failing_turns.insert("search".into(), 2);
+        snapshot.loop_state = json!({ "size": 2 });
         let stored = serde_json::to_value(&snapshot).unwrap();
         assert_eq!(serde_json::from_value::<RunSnapshot>(stored).unwrap(), snapshot);
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use neuron_durable::DurableOptions;
 use neuron_sqlite::SqliteError;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -65,7 +66,12 @@ async fn renewal_does_not_wait_for_a_write_of_the_guarded_work() {
     for runs in [memory, file] {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(Arc::new(Busy(runs.clone(), Echo::new("busy", ToolEffect::Pure))));
-        let durable = runs.run("r").lease(LEASE).open(silent(), Arc::new(tools)).await.unwrap();
+        let durable = runs
+            .run("r")
+            .options(DurableOptions::new().lease(LEASE))
+            .open(silent(), Arc::new(tools))
+            .await
+            .unwrap();
         let batch = vec![invocation("busy", json!({}))];
         let ran = durable.execute_tools(batch, ActivityOptions::default());
         let ran = tokio::time::timeout(Duration::from_secs(20), ran).await;

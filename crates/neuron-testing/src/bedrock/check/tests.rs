@@ -109,11 +109,13 @@ fn right_requests_are_accepted() {
     let hidden = json!({"reasoningContent": {"redactedContent": "AAAA"}});
     let result_b = result(json!({"toolUseId": "b"}));
     let result_a = result(json!({}));
-    let mut split = called(json!([call("a"), call("b")]), json!([result_a]));
-    split["messages"].as_array_mut().unwrap().extend([
-        json!({"role": "system", "content": [text("be brief")]}),
+    let interrupted = said(json!([
+        user(json!([text("hi")])),
+        model(json!([call("a"), call("b")])),
+        {"role": "system", "content": [text("be brief")]},
         user(json!([result_b])),
-    ]);
+        user(json!([result_a])),
+    ]));
     let own = with(call("a")["toolUse"].clone(), json!({"type": "server_tool_use"}));
     let served =
         json!([{"toolUse": own}, result(json!({"type": "nova_grounding_result"})), text("So.")]);
@@ -134,7 +136,7 @@ fn right_requests_are_accepted() {
         (CLAUDE, more(json!({"thinking": {"type": "adaptive"}, "top_k": 4}))),
         (LLAMA, more(json!({"anything": [1]}))),
         (PROMPT, body(json!({"messages": [], "promptVariables": {"name": {"text": "Ada"}}}))),
-        (CLAUDE, split),
+        (CLAUDE, interrupted),
         (
             CLAUDE,
             said(json!([user(json!([text("hi")])), model(served), user(json!([text("so")]))])),

@@ -255,7 +255,7 @@ fn wrong_requests_are_refused() {
         ),
         ("ids must be unique", said(json!([hi, calls(&["a", "a"]), result("a")]))),
         (
-            "Tool choice 'g' not found",
+            "Tool choice 'function' 'g' not found",
             chat(
                 json!({"tools": chat_tools(json!({})), "tool_choice": {"type": "function", "function": {"name": "g"}}}),
             ),
@@ -415,7 +415,7 @@ fn wrong_requests_are_refused() {
             })),
         ),
         (
-            "Tool choice 'g' not found",
+            "Tool choice 'function' 'g' not found",
             responses(
                 json!({"tools": [tool(json!({}))], "tool_choice": {"type": "function", "name": "g"}}),
             ),

@@ -1,8 +1,8 @@
-//! Compaction by the context strategy.
+//! Compaction of the conversation by the context strategy, and system messages that injectors add to it.
 
 use neuron_types::{
-    ContextError, HookEvent, LoopError, OperationKind, Outcome, RequestRef, TokenUsage,
-    UnknownPrice,
+    ContextError, HookEvent, InjectionPoint, LoopError, OperationKind, Outcome, RequestRef,
+    SessionState, TokenUsage, UnknownPrice,
 };
 
 use crate::ledger::{KnownSize, Ledger};
@@ -18,13 +18,13 @@ pub(crate) async fn compact_if_needed(
     ledger: &mut Ledger,
 ) -> Result<Option<Sizes>, LoopError> {
     let sent_frame = ledger.size().and_then(|size| size.frame);
-    if sent_frame.is_some_and(|sent| Some(sent) != env.frame_size()) {
+    if sent_frame.is_some_and(|sent| Some(sent) != env.counted_frame()) {
         // The system prompt or the tools have changed since the provider reported the size. An earlier failure to
         // compact says nothing about the new ones.
         ledger.put_off_no_more();
     }
-    let old_tokens = env.current_tokens(ledger);
-    let request = env.frame.request(ledger.messages());
+    let request = env.request(ledger.messages());
+    let old_tokens = env.tokens_of(request, ledger.size());
     if ledger.puts_off_compaction(old_tokens)
         || !env.parts.strategy.should_compact_request_dyn(request, old_tokens)
         || !fits_budget(env, request)
@@ -48,11 +48,17 @@ pub(crate) async fn make_room(
     env: &Env<'_>,
     ledger: &mut Ledger,
 ) -> Result<Option<Sizes>, LoopError> {
-    if !ledger.may_make_room() || !fits_budget(env, env.frame.request(ledger.messages())) {
+    let is_first = ledger.may_make_room();
+    let request = env.request(ledger.messages());
+    if !is_first || !fits_budget(env, request) {
         return Ok(None);
     }
-    let old_tokens = env.current_tokens(ledger);
-    let told_tokens = size_to_compact_at(env, ledger, old_tokens);
+    let old_tokens = env.tokens_of(request, ledger.size());
+    // The estimate is too small, because the provider reported that the conversation is too long. It is doubled until
+    // the strategy wants to compact at this size.
+    let mut sizes = std::iter::successors(Some(old_tokens.max(1)), |size| size.checked_mul(2));
+    let is_enough = |size: &usize| env.parts.strategy.should_compact_request_dyn(request, *size);
+    let told_tokens = sizes.find(is_enough).unwrap_or(old_tokens);
     // FAULT hooks are told the size that the strategy was told: `old_tokens, told_tokens` -> `told_tokens, old_tokens`
     //     (overflow::every_strategy_can_be_forced_to_compact)
     match compact(env, ledger, old_tokens, told_tokens).await {
@@ -65,18 +71,6 @@ pub(crate) async fn make_room(
         }
         compacted => compacted,
     }
-}
-
-/// Returns the size in tokens that makes the strategy compact. Doubles the estimate `tokens` until the strategy wants
-/// to compact at this size. Returns `tokens` if there is no such size.
-///
-/// The estimate is known to be too small, because the provider reported that the conversation is too long.
-fn size_to_compact_at(env: &Env<'_>, ledger: &Ledger, tokens: usize) -> usize {
-    let request = env.frame.request(ledger.messages());
-    let sizes = std::iter::successors(Some(tokens.max(1)), |size| size.checked_mul(2));
-    let mut enough =
-        sizes.filter(|size| env.parts.strategy.should_compact_request_dyn(request, *size));
-    enough.next().unwrap_or(tokens)
 }
 
 /// Runs the strategy on a copy of the history, and replaces the history if the copy is shorter. Returns `None` if the
@@ -93,7 +87,7 @@ async fn compact(
     let strategy = env.parts.strategy;
     let turn = env.turn(ledger);
     let mut scopes = turn.open(OperationKind::Compaction { old_tokens });
-    let request = env.frame.request(ledger.messages());
+    let request = env.request(ledger.messages());
     let mut usage = TokenUsage::default();
     let work = async {
         let compacted = strategy.compact_request_dyn(request, told_tokens).await;
@@ -105,23 +99,19 @@ async fn compact(
     let charged = charge(env, request, &mut usage);
     env.ctx.usage.add(&usage);
     // FAULT the usage of a compaction is not added: without the line
-    ledger.add_usage(&usage);
+    ledger.counters().1.add_usage(&usage);
     let checked = compacted.and_then(|messages| {
         charged?;
         Ok(ledger.checked(messages)?)
     });
-    let messages = match checked {
-        Ok(messages) => messages,
-        Err(error) => {
-            scopes.end(Outcome::Error(&error));
-            return Err(error);
-        }
-    };
+    let messages = checked.inspect_err(|error| {
+        std::mem::take(&mut scopes).end(Outcome::Error(error));
+    })?;
     let old_estimate = match strategy.counts_tokens_dyn() {
-        true => strategy.estimate_request_dyn(env.frame.request(ledger.messages())),
+        true => strategy.estimate_request_dyn(env.request(ledger.messages())),
         false => old_tokens,
     };
-    let new_estimate = strategy.estimate_request_dyn(env.frame.request(&messages));
+    let new_estimate = strategy.estimate_request_dyn(env.request(&messages));
     // FAULT a compacted history is said to be longer: `new_estimate, old_estimate` -> `old_estimate, new_estimate`
     let new_tokens = in_proportion(old_tokens, new_estimate, old_estimate);
     scopes.end(Outcome::Compacted { new_tokens });
@@ -133,9 +123,9 @@ async fn compact(
     if !progress {
         return Ok(None);
     }
-    let request = env.frame.request(&messages);
+    let request = env.request(&messages);
     let is_enough = !strategy.should_compact_request_dyn(request, new_tokens);
-    let frame = env.frame_size();
+    let frame = env.counted_frame();
     let size = KnownSize { tokens: new_tokens, messages: messages.len(), frame };
     // FAULT a hook that ends the run at a compaction undoes it: after the next
     ledger.compacted(messages, size, is_enough);
@@ -175,5 +165,32 @@ fn in_proportion(tokens: usize, new: usize, old: usize) -> usize {
     match old {
         0 => new,
         old => (tokens as f64 * (new as f64 / old as f64)).round() as usize,
+    }
+}
+
+/// Adds the texts of the injectors to the conversation as system messages. Called before each model call.
+pub(crate) fn remind(env: &Env<'_>, ledger: &mut Ledger) {
+    let injectors = &env.parts.definition.derived().injectors;
+    // The provider continues a paused turn only if the paused message is the last one.
+    // FAULT a paused turn is reminded: without `|| ledger.is_paused()`
+    if injectors.is_empty() || ledger.is_paused() {
+        return;
+    }
+    let given = env.ctx.extensions.get::<SessionState>();
+    let state = given.cloned().unwrap_or_else(|| SessionState {
+        cwd: env.ctx.cwd.clone(),
+        token_usage: ledger.tally().total_usage.clone(),
+        event_count: ledger.tally().turns as u64,
+        ..SessionState::default()
+    });
+    let tokens = env.tokens_of(env.request(ledger.messages()), ledger.size());
+    // FAULT reminders count the turns of one run: `tally().turns` -> `tally().run.turns`
+    let point = InjectionPoint::new(ledger.tally().turns, tokens, &state, ledger.messages());
+    let point = point.in_run(ledger.tally().run.turns, env.run_tools());
+    let texts: Vec<String> =
+        injectors.iter().flat_map(|injector| injector.injections(&point)).collect();
+    // FAULT an empty reminder is said: `!text.is_empty()` -> `true` (reminders::repeated_call_has_one_reminder)
+    for text in texts.into_iter().filter(|text| !text.is_empty()) {
+        ledger.remind(text);
     }
 }

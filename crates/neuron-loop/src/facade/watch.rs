@@ -1,18 +1,21 @@
-//! A run that returns control after each turn.
+//! A run that returns control after each turn, and a run as a stream of events.
 
 use std::fmt;
-use std::sync::Mutex;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
+use futures_core::Stream;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ContextStrategy, Durability, DurableContext, LoopError, Message, Provider,
-    ToolOutput,
+    StreamEvent, ToolOutput, WasmCompatSend,
 };
 use serde_json::Value;
 
 use super::AgentLoop;
 use crate::parts::Reader;
-use crate::run::{Live, Step, agent_result};
+use crate::run::{Events, Live, Step, agent_result};
 
 /// A run that returns control after each turn. Made by [`AgentLoop::run_step`].
 ///
@@ -95,8 +98,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
     /// Dropping the future stops the turn. The next call continues the run, or returns the outcome of the stopped turn
     /// if it was already known.
     pub async fn next(&mut self) -> Option<TurnResult> {
-        let results = Mutex::default();
-        Some(match self.agent.drive(&mut self.run, Reader::Step(&results)).await? {
+        Some(match self.agent.drive(&mut self.run, Reader::Step).await? {
             Ok(Step::Tools { calls, results }) => {
                 let calls = calls.into_iter().map(|call| (call.id, call.name, call.input));
                 TurnResult::ToolsExecuted { calls: calls.collect(), results }
@@ -123,3 +125,42 @@ impl<P, C, D> fmt::Debug for StepIterator<'_, P, C, D> {
         f.debug_struct("StepIterator").field("agent", &self.agent).finish_non_exhaustive()
     }
 }
+
+/// A run as a stream of events. Made by [`AgentLoop::run_stream`](crate::AgentLoop::run_stream).
+///
+/// The last event is [`StreamEvent::RunComplete`], [`StreamEvent::ApprovalRequired`] or [`StreamEvent::Error`].
+///
+/// The agent runs only while the stream is polled, so a slow reader slows the run and its tools. Dropping the stream
+/// stops the run.
+///
+/// The stream borrows the agent until it is dropped. Put it in a block, or `drop` it, before you use the agent again.
+#[derive(Debug)]
+#[must_use = "the agent runs only while the stream is polled"]
+pub struct AgentStream<'a>(pub(super) Events<'a, Result<AgentResult, LoopError>>);
+
+impl AgentStream<'_> {
+    /// Returns the next event, or `None` after the last event.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe. Dropping the future loses no event, and the run pauses until the next call.
+    pub fn recv(&mut self) -> impl Future<Output = Option<StreamEvent>> + WasmCompatSend {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx))
+    }
+}
+
+impl Stream for AgentStream<'_> {
+    type Item = StreamEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
+        let end = |end| match end {
+            Ok(result) => StreamEvent::RunComplete(Box::new(result)),
+            Err(LoopError::ApprovalRequired(pending)) => StreamEvent::ApprovalRequired(pending),
+            Err(error) => StreamEvent::Error(error.into()),
+        };
+        self.0.poll(cx, |event| event, |outcome| Some(end(outcome)))
+    }
+}
+
+// No field is pinned: the run inside is boxed, and its outcome is a plain value.
+impl Unpin for AgentStream<'_> {}
