@@ -4,7 +4,7 @@ use neuron_model::{TokenUsage, UsageIteration};
 
 /// The usage of one call, with the parts that have prices of their own.
 ///
-/// Create it from a [`TokenUsage`], and add what a `TokenUsage` does not report.
+/// Create it from a [`TokenUsage`], and set the fields that a `TokenUsage` does not report.
 ///
 /// # Example
 ///
@@ -14,7 +14,8 @@ use neuron_model::{TokenUsage, UsageIteration};
 ///
 /// # fn main() -> Result<(), neuron_model::UnknownPrice> {
 /// let usage = TokenUsage { input_tokens: 1_000, output_tokens: 100, ..Default::default() };
-/// let with_searches = CallUsage::from(&usage).with_web_searches(2);
+/// let mut with_searches = CallUsage::from(&usage);
+/// with_searches.web_searches = 2;
 /// let catalog = Catalog::bundled();
 /// let price = catalog.price("anthropic", "claude-sonnet-4-6")?;
 /// assert_eq!(price.cost(&with_searches).to_string(), "$0.0245");
@@ -42,36 +43,12 @@ pub struct CallUsage {
     pub reasoning_tokens: usize,
     /// Number of response tokens that are audio.
     pub output_audio_tokens: usize,
-    /// Number of web searches that the vendor ran.
+    /// Number of web searches that the vendor ran, for example from
+    /// [`AnswerMetadata::server_tool_usage`](neuron_model::AnswerMetadata::server_tool_usage).
     pub web_searches: usize,
 }
 
 impl CallUsage {
-    /// Sets the number of prompt tokens that were written to a cache for one hour.
-    #[must_use]
-    pub fn with_one_hour_cache_writes(self, tokens: usize) -> Self {
-        Self { one_hour_cache_write_tokens: tokens, ..self }
-    }
-
-    /// Sets the number of prompt tokens that are audio, and how many of them were read from a cache.
-    #[must_use]
-    pub fn with_input_audio(self, tokens: usize, from_cache: usize) -> Self {
-        Self { input_audio_tokens: tokens, cache_read_audio_tokens: from_cache, ..self }
-    }
-
-    /// Sets the number of response tokens that are audio.
-    #[must_use]
-    pub fn with_output_audio(self, tokens: usize) -> Self {
-        Self { output_audio_tokens: tokens, ..self }
-    }
-
-    /// Sets the number of web searches, for example from
-    /// [`AnswerMetadata::server_tool_usage`](neuron_model::AnswerMetadata::server_tool_usage).
-    #[must_use]
-    pub fn with_web_searches(self, searches: usize) -> Self {
-        Self { web_searches: searches, ..self }
-    }
-
     /// Removes the tokens of one pass of the model.
     pub(crate) fn without(self, pass: &Self) -> Self {
         let output_tokens = self.output_tokens.saturating_sub(pass.output_tokens);

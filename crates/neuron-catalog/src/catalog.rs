@@ -226,7 +226,7 @@ impl Catalog {
     /// Counts all cache writes as writes for one hour, if this is set.
     fn with_cache_time(&self, usage: CallUsage) -> CallUsage {
         match self.one_hour_cache {
-            true => usage.with_one_hour_cache_writes(usage.cache_write_tokens),
+            true => CallUsage { one_hour_cache_write_tokens: usage.cache_write_tokens, ..usage },
             false => usage,
         }
     }

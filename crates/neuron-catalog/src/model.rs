@@ -14,11 +14,10 @@ use crate::Price;
 /// use neuron_model::Money;
 ///
 /// let rates = Rates::per_million(Money::from_dollars(1), Money::from_dollars(4));
-/// let model = Model::new("acme-large")
-///     .with_context_window(128_000)
-///     .with_max_output(8_192)
-///     .with_input([InputKind::Text, InputKind::Image])
-///     .with_price(rates);
+/// let mut model = Model::new("acme-large").with_price(rates);
+/// model.context_window = Some(128_000);
+/// model.max_output = Some(8_192);
+/// model.input = vec![InputKind::Text, InputKind::Image];
 /// let catalog = Catalog::bundled().with_model("acme", model);
 /// let known = catalog.model("acme", "acme-large").expect("it was added");
 /// assert_eq!(known.max_output, Some(8_192));
@@ -76,31 +75,6 @@ impl Model {
             input: Vec::new(),
             prices: Vec::new(),
         }
-    }
-
-    /// Adds another name of the model.
-    #[must_use]
-    pub fn with_alias(mut self, alias: impl Into<String>) -> Self {
-        self.aliases.push(alias.into());
-        self
-    }
-
-    /// Sets the maximum number of tokens of a conversation.
-    #[must_use]
-    pub fn with_context_window(self, tokens: usize) -> Self {
-        Self { context_window: Some(tokens), ..self }
-    }
-
-    /// Sets the maximum number of tokens of a response.
-    #[must_use]
-    pub fn with_max_output(self, tokens: usize) -> Self {
-        Self { max_output: Some(tokens), ..self }
-    }
-
-    /// Sets the kinds of content that the model accepts.
-    #[must_use]
-    pub fn with_input(self, kinds: impl IntoIterator<Item = InputKind>) -> Self {
-        Self { input: kinds.into_iter().collect(), ..self }
     }
 
     /// Adds a price. For a price that replaces another one on a day, set [`Price::starting`].

@@ -105,18 +105,6 @@ impl Price {
         self
     }
 
-    /// Sets the fee for each call.
-    #[must_use]
-    pub fn with_call_fee(self, fee: Money) -> Self {
-        Self { call: fee, ..self }
-    }
-
-    /// Sets the fee for each web search.
-    #[must_use]
-    pub fn with_web_search_fee(self, fee: Money) -> Self {
-        Self { web_search: fee, ..self }
-    }
-
     /// Sets the first day of the price, in UTC.
     #[must_use]
     pub fn starting(self, day: NaiveDate) -> Self {
@@ -186,36 +174,6 @@ impl Rates {
     #[must_use]
     pub fn with_cache_read(self, price: Money) -> Self {
         Self { cache_read: Some(price), ..self }
-    }
-
-    /// Sets the price for a million tokens that are written to a cache.
-    #[must_use]
-    pub fn with_cache_write(self, price: Money) -> Self {
-        Self { cache_write: Some(price), ..self }
-    }
-
-    /// Sets the price for a million tokens that are written to a cache for one hour.
-    #[must_use]
-    pub fn with_one_hour_cache_write(self, price: Money) -> Self {
-        Self { cache_write_1h: Some(price), ..self }
-    }
-
-    /// Sets the price for a million tokens of reasoning.
-    #[must_use]
-    pub fn with_reasoning(self, price: Money) -> Self {
-        Self { reasoning: Some(price), ..self }
-    }
-
-    /// Sets the price for a million tokens of audio in the input, and of audio that is read from a cache.
-    #[must_use]
-    pub fn with_input_audio(self, price: Money, from_cache: Money) -> Self {
-        Self { input_audio: Some(price), cache_read_audio: Some(from_cache), ..self }
-    }
-
-    /// Sets the price for a million tokens of audio in the output.
-    #[must_use]
-    pub fn with_output_audio(self, price: Money) -> Self {
-        Self { output_audio: Some(price), ..self }
     }
 
     fn cache_write(&self) -> Money {

@@ -36,7 +36,7 @@ struct PlannedCall {
     digest: String,
     /// The request without the arguments of the call. A replay takes the arguments from the run.
     request: ToolRequest,
-    /// `true` if the called tool is an agent. Plans that older releases of this crate stored do not have the field.
+    /// `true` if the called tool is an agent. Only stored for an agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_agent: bool,
 }
@@ -84,9 +84,7 @@ impl Batch<'_> {
         };
         let mut calls = Vec::with_capacity(requests.len());
         for ((handler, request), invocation) in requests.into_iter().zip(&invocations) {
-            // A request without a scope comes from the journal of an earlier release.
-            let scope = request.effect_scope.as_ref();
-            let effect = scope.and_then(|_| self.scope.effect(invocation));
+            let effect = self.scope.effect(invocation);
             // Only a call with an effect may need its request again.
             let again = effect.as_ref().map(|_| request.clone());
             let call = match self.scope.refusal(effect.as_ref()) {

@@ -25,7 +25,6 @@ use serde_json::Value;
 use crate::RestateOptions;
 use crate::batch::Batch;
 use crate::continuation::Continuation;
-use crate::digest;
 use crate::host::Host;
 use crate::inbox::{Inbox, Signal};
 use crate::journal::Journal;
@@ -173,7 +172,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
         self.journal.note(record.at);
         self.journal.compared(match &record.asked {
             Some(recorded) => self.requests.replay(&key, &asked, recorded),
-            None => self.requests.replay_digest(&key, request, &digest::of(&json)?),
+            None => Err(DurableError::Other(format!("the record of {key} has no request").into())),
         })?;
         self.journal.compared(record.into_llm())
     }

@@ -204,6 +204,9 @@ impl<P: Provider> Host<P> {
             );
             return Err(text.into());
         };
+        let Some(scope) = request.effect_scope.clone() else {
+            return Err("the call of an agent has no scope of its effect keys".into());
+        };
         let opened = RestateDurableContext::open(&ctx, self, Beginning::Nested).await;
         let mut context = match opened {
             Ok(context) => context.nested(agent),
@@ -211,11 +214,7 @@ impl<P: Provider> Host<P> {
             Err(error) => return Err(error.to_string().into()),
         };
         context.effects.restart_call(&tool_ctx);
-        context.scope = match &request.effect_scope {
-            Some(scope) => scope.clone(),
-            // An earlier release began the call.
-            None => EffectScope::new(&*context.run_id),
-        };
+        context.scope = scope;
         let fate = context.journal.fate();
         let run = tools.call(&request.call, &tool_ctx, Some(Durability::new(context)));
         let Ok(result) = AssertUnwindSafe(run).catch_unwind().await else {

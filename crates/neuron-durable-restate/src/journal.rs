@@ -30,19 +30,12 @@ const LONG_REPLAY: usize = 100;
 
 /// The first record of an invocation.
 #[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Opening {
-    /// First record of a journal that an older release of this crate began. Contains the time at which the invocation
-    /// began, in milliseconds since 1970.
-    Time(i64),
-    /// First record of a journal that the current release began.
-    Versioned {
-        /// Time at which the invocation began, in milliseconds since 1970.
-        at: i64,
-        /// Version of the agent to which the run is pinned. `None` if the run is not pinned.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        agent_version: Option<String>,
-    },
+struct Opening {
+    /// Time at which the invocation began, in milliseconds since 1970.
+    at: i64,
+    /// Version of the agent to which the run is pinned. `None` if the run is not pinned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent_version: Option<String>,
 }
 
 /// The steps and the clock of an invocation. Also records that the invocation replays, was cancelled, or differs from
@@ -60,8 +53,6 @@ pub(crate) struct Journal<'a, 'ctx> {
     pin: Pin,
     /// Entry of the run in the register, the Restate object that lists the runs. `None` in the invocation of a tool.
     register: Option<Register>,
-    /// `true` if an older release of this crate began the journal.
-    is_old: AtomicBool,
 }
 
 impl<'a, 'ctx> Journal<'a, 'ctx> {
@@ -71,7 +62,6 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
             ctx,
             pin: Pin::default(),
             register: None,
-            is_old: AtomicBool::new(false),
             clock: Clock::default(),
             replaying: AtomicBool::new(true),
             fate: Fate::default(),
@@ -104,25 +94,19 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
             let agent_version = pinned.or_else(|| self.pin.own());
             let at = Utc::now().timestamp_millis();
             let mut json = Vec::new();
-            let written = stored_json::write(&mut json, &Opening::Versioned { at, agent_version });
+            let written = stored_json::write(&mut json, &Opening { at, agent_version });
             written.map(|()| json).map_err(|error| DurableError::Other(Box::new(error)))
         };
         let json = self.step("time/0", opening).await?;
         self.stamps.store(1, SeqCst);
-        let opening = stored_json::read(&json);
-        match opening.map_err(|error| DurableError::Other(Box::new(error)))? {
-            Opening::Time(at) => {
-                self.is_old.store(true, SeqCst);
-                self.note(at);
-            }
-            Opening::Versioned { at, agent_version } => {
-                // The check comes before the first command. Otherwise code of another version would write a command
-                // that the run's own code would not repeat.
-                self.pin.set(agent_version)?;
-                self.note(at);
-                self.register_version();
-            }
-        }
+        let opening = stored_json::read::<Opening>(&json);
+        let Opening { at, agent_version } =
+            opening.map_err(|error| DurableError::Other(Box::new(error)))?;
+        // The check comes before the first command. Otherwise code of another version would write a command that the
+        // run's own code would not repeat.
+        self.pin.set(agent_version)?;
+        self.note(at);
+        self.register_version();
         Ok(())
     }
 
@@ -134,12 +118,10 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
-    /// Returns the entry of the run in the register, the Restate object that lists the runs.
-    ///
-    /// Returns `None` in the invocation of a tool. Also returns `None` if an older release of this crate began the
-    /// journal. That release sent other messages to the register, so a replay would differ from the journal.
+    /// Returns the entry of the run in the register, the Restate object that lists the runs. Returns `None` in the
+    /// invocation of a tool.
     pub(crate) fn register(&self) -> Option<&Register> {
-        self.register.as_ref().filter(|_| !self.is_old())
+        self.register.as_ref()
     }
 
     pub(crate) fn context(&self) -> &'a Context<'ctx> {
@@ -149,11 +131,6 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
     /// Returns the pin, which has the version to which the run is pinned and the version of this service's agent.
     pub(crate) fn pin(&self) -> &Pin {
         &self.pin
-    }
-
-    /// Returns `true` if an older release of this crate began the journal.
-    pub(crate) fn is_old(&self) -> bool {
-        self.is_old.load(SeqCst)
     }
 
     /// Runs `work` as a step, unless the journal has the result. Returns the stored JSON. An error of `work` is stored
@@ -305,4 +282,21 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
 /// Limits a wait to the maximum that Restate accepts.
 pub(crate) fn longest(duration: Duration) -> Duration {
     duration.min(LONGEST_WAIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Running invocations have this record, and a release must continue them.
+    #[test]
+    fn first_record_keeps_its_stored_form() {
+        for json in [r#"{"at":1700000000000}"#, r#"{"at":1700000000000,"agent_version":"2"}"#] {
+            let opening: Opening = stored_json::read(json.as_bytes()).unwrap();
+            assert_eq!(opening.at, 1_700_000_000_000);
+            let mut written = Vec::new();
+            stored_json::write(&mut written, &opening).unwrap();
+            assert_eq!(String::from_utf8(written).unwrap(), json);
+        }
+    }
 }

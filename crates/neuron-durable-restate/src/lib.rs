@@ -232,7 +232,6 @@ mod waits;
 mod plain_http;
 mod runs;
 
-mod digest;
 mod failure;
 mod invocation_id;
 mod payload;

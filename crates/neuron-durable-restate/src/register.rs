@@ -59,10 +59,10 @@ pub(crate) struct Waiting {
     /// something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pending: Option<PendingApproval>,
-    /// Start of the wait. `None` if an older release of this crate wrote the entry.
+    /// Start of the wait. `None` until the run stores the wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<DateTime<Utc>>,
-    /// End of the wait. `None` if the wait has no end, or if an older release of this crate wrote the entry.
+    /// End of the wait. `None` if the wait has no end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) deadline: Option<DateTime<Utc>>,
 }

@@ -7,7 +7,7 @@ use neuron_types::{DurableError, PendingApproval, Provider};
 use serde_json::Value;
 
 use crate::RestateDurableContext;
-use crate::register::{Register, Waiting};
+use crate::register::Waiting;
 
 impl<P: Provider> RestateDurableContext<'_, '_, P> {
     /// Waits for a signal, and stores the wait in the register of runs meanwhile. Returns `None` if no signal arrived
@@ -36,30 +36,19 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
 
     /// Stores a wait in the register, the Restate object that lists the runs. Returns `true` if the wait was stored.
     ///
-    /// Returns `false` if an older release of this crate began the journal and did not store this kind of wait.
+    /// Returns `false` in the invocation of a tool, which has no entry in the register.
     async fn show(&self, mut waiting: Waiting, timeout: Duration) -> Result<bool, DurableError> {
         let journal = &self.journal;
-        match (journal.register(), &mut waiting.pending) {
-            (Some(register), pending) => {
-                // Restate counts the wait from now, but the journal's clock has the time of the last step. So the clock
-                // is set first.
-                journal.stamp().await?;
-                if let Some(pending) = pending {
-                    // The state of a revived run has the id of the old run. Decisions must be sent to the new run.
-                    pending.run_id.clone_from(&self.run_id);
-                }
-                (waiting.since, waiting.deadline) =
-                    (Some(journal.now()), journal.deadline(timeout));
-                register.show(journal.context(), waiting);
-            }
-            // Older releases registered only approvals, without times and counts. The replay must write the same entry.
-            (None, Some(pending)) => {
-                (pending.requests, pending.tool_calls) = (0, 0);
-                (pending.usage, pending.tool_usage) = Default::default();
-                Register::new(&self.service, &self.run_id).show(journal.context(), waiting);
-            }
-            (None, None) => return Ok(false),
+        let Some(register) = journal.register() else { return Ok(false) };
+        // Restate counts the wait from now, but the journal's clock has the time of the last step. So the clock is set
+        // first.
+        journal.stamp().await?;
+        if let Some(pending) = &mut waiting.pending {
+            // The state of a revived run has the id of the old run. Decisions must be sent to the new run.
+            pending.run_id.clone_from(&self.run_id);
         }
+        (waiting.since, waiting.deadline) = (Some(journal.now()), journal.deadline(timeout));
+        register.show(journal.context(), waiting);
         Ok(true)
     }
 
@@ -67,8 +56,10 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
     fn hide(&self, shown: bool) {
         // If the run differs from the journal, no command is sent. Restate would otherwise report the command instead
         // of the recorded reason.
-        if shown && self.journal.fate().check().is_ok() {
-            Register::new(&self.service, &self.run_id).hide(self.journal.context());
+        if let (true, Some(register)) = (shown, self.journal.register())
+            && self.journal.fate().check().is_ok()
+        {
+            register.hide(self.journal.context());
             self.journal.count(2);
         }
     }

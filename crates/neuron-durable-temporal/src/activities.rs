@@ -46,10 +46,8 @@ pub(crate) struct ModelRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
-    /// Summary of the request, which the history stores beside the response. `None` if an older release scheduled the
-    /// activity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) asked: Option<Asked>,
+    /// Summary of the request, which the history stores beside the response.
+    pub(crate) asked: Asked,
     /// Names of the nested agents from the outermost to the calling agent. Empty for a call of the outer agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) agents: Vec<String>,
@@ -111,7 +109,7 @@ impl AgentActivities {
         agents: &[String],
         request: RequestRef<'_>,
         options: &ActivityOptions,
-        asked: Option<&Asked>,
+        asked: Asked,
         ctx: &ActivityContext,
     ) -> Result<Json<StepRecord<CompletionResponse>>, ActivityError> {
         let provider = self.provider_of(agents).map_err(|error| broken(&error))?;
@@ -132,8 +130,7 @@ impl AgentActivities {
                 return Err(ActivityError::application(again));
             }
         }
-        let mut record = StepRecord::of_llm(answered, Utc::now());
-        record.asked = asked.cloned();
+        let record = StepRecord::of_llm(answered, Utc::now()).with_asked(asked);
         let json =
             record.to_json_within(self.options.record_limit()).map_err(|error| broken(&error))?;
         Ok(Json::from_bytes(json))
@@ -180,7 +177,7 @@ impl AgentActivities {
             return Err(ActivityError::application(retry::lost_task(wait)));
         }
         let request = RequestRef { cache: call.cache, ..call.request.view() };
-        self.attempt(&call.agents, request, &call.options, Some(&call.asked), &ctx).await
+        self.attempt(&call.agents, request, &call.options, call.asked.clone(), &ctx).await
     }
 
     /// Calls the model with the request in the activity's input.
@@ -194,7 +191,7 @@ impl AgentActivities {
             request.read().map_err(|error| broken(&error))?;
         let _heartbeat = Heartbeat::start(&ctx);
         let request = RequestRef { cache, ..request.view() };
-        self.attempt(&agents, request, &options, asked.as_ref(), &ctx).await
+        self.attempt(&agents, request, &options, asked, &ctx).await
     }
 
     /// Runs a tool, and returns the record of its result. Tools that are agents run as child workflows instead.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_durable::{EffectKeys, EffectScope, RequestLog, ToolRequest};
+use neuron_durable::{EffectKeys, EffectScope, RequestLog};
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
     DurableContext, DurableError, KnownEffect, LoopError, PendingApproval, RequestRef, Start,
@@ -32,8 +32,9 @@ use crate::{HasMailbox, TemporalOptions};
 
 pub(crate) use boundary::keep_answers;
 
-/// Name of the SDK patch that marks executions whose records of model calls contain the request.
-const KEEPS_WHAT_WAS_ASKED: &str = "neuron_asked";
+/// Name of an SDK patch that histories may contain. Only the marker is left of it: without the call of
+/// `deprecate_patch`, the SDK refuses to replay such a history.
+const PATCH: &str = "neuron_asked";
 
 /// Number of replayed steps after which a log line reports the progress of the replay.
 const REPLAY_LOG_INTERVAL: usize = 250;
@@ -84,18 +85,11 @@ pub struct TemporalDurableContext<W> {
     run_id: String,
     requests: RequestLog,
     effects: EffectKeys,
-    /// The scope of the effect keys, whose `run` is the id of the outermost workflow. `None` if an earlier release
-    /// started the call in which this agent runs.
-    scope: Option<EffectScope>,
+    /// The scope of the effect keys, whose `run` is the id of the outermost workflow.
+    scope: EffectScope,
     /// Names of the nested agents, from the outermost nested agent to the agent of this run. Empty if this run is not
     /// inside a tool call.
     agents: Vec<String>,
-    /// `true` if the records of model calls contain a summary of the request. `false` if an older release started the
-    /// execution.
-    ///
-    /// The older release put a digest of the request into the id of the model's activity. It ran an agent inside a tool
-    /// call as a single activity.
-    keeps_what_was_asked: bool,
     /// Number of model calls in this execution, for the ids of their activities.
     model_calls: AtomicUsize,
     /// Number of tool batches in this execution, for the ids of their activities.
@@ -109,6 +103,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     #[must_use]
     pub fn new(ctx: &WorkflowContext<W>, options: TemporalOptions) -> Self {
         let info = ctx.info();
+        ctx.deprecate_patch(PATCH);
         let run_id = match info.first_execution_run_id() {
             "" => info.workflow_id().to_owned(),
             first => first.to_owned(),
@@ -117,10 +112,9 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             ctx: SendWrapper::new(ctx.clone()),
             requests: RequestLog::new(options.durable.changed_agent),
             effects: EffectKeys::default(),
-            scope: Some(EffectScope::new(info.workflow_id())),
+            scope: EffectScope::new(info.workflow_id()),
             agent_version: AgentVersion::default(),
             agents: Vec::new(),
-            keeps_what_was_asked: ctx.patched(KEEPS_WHAT_WAS_ASKED),
             options,
             run_id,
             model_calls: AtomicUsize::new(0),
@@ -144,17 +138,17 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         Self { agent_version, ..self }
     }
 
-    /// Converts this context to the context of an agent that runs inside the tool call of `request`, whose context is
-    /// `call`. `agents` are the names
-    /// of the nested agents, from the outermost nested agent to this agent.
+    /// Converts this context to the context of an agent that runs inside a tool call, whose context is `call` and whose
+    /// request has this scope. `agents` are the names of the nested agents, from the outermost nested agent to this
+    /// agent.
     pub(crate) fn nested(
         self,
         agents: Vec<String>,
-        request: &ToolRequest,
+        scope: EffectScope,
         call: &ToolContext,
     ) -> Self {
         self.effects.restart_call(call);
-        Self { agents, scope: request.effect_scope.clone(), ..self }
+        Self { agents, scope, ..self }
     }
 
     /// Returns `true` if the context belongs to an agent inside a tool call.

@@ -100,6 +100,9 @@ impl SubAgentWorkflow {
         let read = input.read();
         let request =
             read.map_err(|error| failed("Input", format!("the call cannot be read: {error}")))?;
+        let Some(scope) = request.effect_scope.clone() else {
+            return Err(failed("Input", "the call has no scope of its effect keys".into()));
+        };
         let (place, options) = ctx.state(|state| {
             let place = request.place(Some(&*state.agent), state.tools.clone());
             (place, state.options.clone())
@@ -113,7 +116,7 @@ impl SubAgentWorkflow {
         let durability = TemporalDurableContext::new(ctx, options.clone());
         let name = &request.call.name;
         let agents = request.agents.iter().chain([name]).cloned().collect();
-        let durability = durability.pinned_to(version).nested(agents, &request, &tool_ctx);
+        let durability = durability.pinned_to(version).nested(agents, scope, &tool_ctx);
         let durability = Durability::new(durability);
         let run = async { tools.call(&request.call, &tool_ctx, Some(durability)).await };
         let ran = with_own_wakes(AssertUnwindSafe(run).catch_unwind()).await;

@@ -12,7 +12,7 @@ use tracing::Span;
 use crate::Route;
 use crate::random::Random;
 
-/// Default maximum of shadow calls that are open at the same time.
+/// Maximum number of shadow calls that are open at the same time.
 const MAX_OPEN: usize = 16;
 
 /// A route that receives a share of the calls in addition to the route that answers, for example to compare models.
@@ -23,8 +23,8 @@ const MAX_OPEN: usize = 16;
 /// together with the call, is not cancelled with the call, and ends with the runtime. It is not streamed, has the
 /// timeouts of its provider, and counts for no limit, budget or usage of an agent. The vendor bills it.
 ///
-/// No shadow call is made outside of a tokio runtime, or while 16 shadow calls are open. Change this number with
-/// [`max_open`](Self::max_open). The type does not exist on wasm32, which has no tasks.
+/// No shadow call is made outside of a tokio runtime, or while 16 shadow calls are open. The type does not exist on
+/// wasm32, which has no tasks.
 ///
 /// # Example
 ///
@@ -54,7 +54,6 @@ const MAX_OPEN: usize = 16;
 pub struct Shadow {
     inner: Arc<Inner>,
     pub(crate) share: f64,
-    max_open: usize,
 }
 
 struct Inner {
@@ -90,14 +89,7 @@ impl Shadow {
     ) -> Self {
         let callback = Box::new(callback);
         let inner = Arc::new(Inner { route, callback, open: Arc::default() });
-        Self { inner, share, max_open: MAX_OPEN }
-    }
-
-    /// Sets the maximum of shadow calls that are open at the same time. Default: 16. Further calls have no shadow.
-    #[must_use]
-    pub fn max_open(mut self, calls: usize) -> Self {
-        self.max_open = calls;
-        self
+        Self { inner, share }
     }
 
     /// Starts a shadow call if this call is selected.
@@ -107,7 +99,7 @@ impl Shadow {
         }
         let open = Arc::clone(&self.inner.open);
         // The counter itself and the clone of this call.
-        if Arc::strong_count(&open) > self.max_open.saturating_add(1) {
+        if Arc::strong_count(&open) > MAX_OPEN + 1 {
             return;
         }
         let Ok(runtime) = Handle::try_current() else {

@@ -27,7 +27,8 @@ fn anthropic_has_prices_for_reading_and_writing_caches() {
     assert_eq!(hour.cost("anthropic", "claude-sonnet-4-6", &usage).unwrap(), usd("0.096"));
     let catalog = catalog();
     let price = catalog.price("anthropic", "claude-sonnet-4-6").unwrap();
-    let mixed = CallUsage::from(&usage).with_one_hour_cache_writes(4_000);
+    let mut mixed = CallUsage::from(&usage);
+    mixed.one_hour_cache_write_tokens = 4_000;
     // 6,000 × 3.75 + 4,000 × 6
     assert_eq!(price.cost(&mixed), usd("0.0825"));
 }
@@ -35,7 +36,8 @@ fn anthropic_has_prices_for_reading_and_writing_caches() {
 /// <https://platform.claude.com/docs/en/about-claude/pricing>: $10 for 1,000 web searches.
 #[test]
 fn web_searches_have_a_fee() {
-    let searches = CallUsage::from(&usage(0, 0)).with_web_searches(3);
+    let mut searches = CallUsage::from(&usage(0, 0));
+    searches.web_searches = 3;
     let catalog = catalog();
     let price = catalog.price("anthropic", "claude-opus-5").unwrap();
     assert_eq!(price.cost(&searches), usd("0.03"));
@@ -69,7 +71,8 @@ fn long_prompt_raises_the_price_of_the_whole_call() {
 #[test]
 fn audio_has_its_own_price() {
     let usage = TokenUsage { cache_read_tokens: Some(1_000), ..usage(10_000, 100) };
-    let usage = CallUsage::from(&usage).with_input_audio(4_000, 400);
+    let mut usage = CallUsage::from(&usage);
+    (usage.input_audio_tokens, usage.cache_read_audio_tokens) = (4_000, 400);
     let catalog = catalog();
     let price = catalog.price("google", "gemini-2.5-flash").unwrap();
     // 5,400 × 0.30 + 600 × 0.03 + 3,600 × 1 + 400 × 0.10 + 100 × 2.50 = 5,528

@@ -48,8 +48,12 @@ fn calls() -> Vec<CallUsage> {
         };
         let call = CallUsage::from(&usage);
         calls.push(call);
-        calls.push(call.with_one_hour_cache_writes(input / 7).with_web_searches(2));
-        calls.push(call.with_input_audio(input / 4, input / 9).with_output_audio(200));
+        let mut searches = call;
+        (searches.one_hour_cache_write_tokens, searches.web_searches) = (input / 7, 2);
+        let mut audio = call;
+        (audio.input_audio_tokens, audio.cache_read_audio_tokens) = (input / 4, input / 9);
+        audio.output_audio_tokens = 200;
+        calls.extend([searches, audio]);
     }
     calls
 }

@@ -20,7 +20,9 @@ fn unknown_price_names_the_vendor_the_model_and_the_fix() {
 
 #[test]
 fn model_without_a_price_is_known_but_has_no_cost() {
-    let catalog = Catalog::empty().with_model("acme", Model::new("m").with_context_window(8_192));
+    let mut model = Model::new("m");
+    model.context_window = Some(8_192);
+    let catalog = Catalog::empty().with_model("acme", model);
     assert_eq!(catalog.model("acme", "m").unwrap().context_window, Some(8_192));
     assert!(catalog.cost("acme", "m", &usage(1, 1)).is_err());
 }
@@ -80,7 +82,8 @@ fn own_price_of_a_snapshot_applies_to_the_snapshot_alone() {
 
 #[test]
 fn vendor_and_model_of_your_own_are_found_without_the_bundle() {
-    let model = Model::new("acme/large").with_alias("large").with_price(rates("1", "2"));
+    let mut model = Model::new("acme/large").with_price(rates("1", "2"));
+    model.aliases.push("large".into());
     let catalog = Catalog::empty().with_model("Acme", model);
     assert_eq!(catalog.cost("acme", "LARGE", &usage(0, 1_000_000)).unwrap(), usd("2"));
     assert_eq!(catalog.models("acme").count(), 1);
@@ -89,10 +92,10 @@ fn vendor_and_model_of_your_own_are_found_without_the_bundle() {
 
 #[test]
 fn own_price_may_have_tiers_fees_and_dates() {
-    let price = Price::from(rates("1", "1"))
+    let mut price = Price::from(rates("1", "1"))
         .with_rates_above(500, rates("3", "3"))
-        .with_rates_above(100, rates("2", "2"))
-        .with_call_fee(usd("0.5"));
+        .with_rates_above(100, rates("2", "2"));
+    price.call = usd("0.5");
     let later = Price::from(rates("9", "9")).starting(day("2030-01-01"));
     let model = Model::new("m").with_price(later).with_price(price);
     let catalog = catalog().with_model("acme", model);
@@ -112,9 +115,12 @@ fn local_model_may_have_a_price() {
 #[test]
 fn cost_does_not_overflow() {
     let most = CallUsage::from(&usage(usize::MAX, usize::MAX));
-    let huge = Price::from(Rates::per_million(Money::MAX, Money::MAX)).with_call_fee(Money::MAX);
-    assert_eq!(huge.cost(&most.with_web_searches(usize::MAX)), Money::MAX);
+    let mut huge = Price::from(Rates::per_million(Money::MAX, Money::MAX));
+    huge.call = Money::MAX;
     assert_eq!(huge.highest_cost(&most), Money::MAX);
+    let mut searches = most;
+    searches.web_searches = usize::MAX;
+    assert_eq!(huge.cost(&searches), Money::MAX);
     let sonnet = catalog().cost("anthropic", "claude-sonnet-4-6", &usage(usize::MAX, 0)).unwrap();
     assert_eq!(sonnet.picodollars(), 3_000_000 * usize::MAX as u128);
 }

@@ -47,13 +47,12 @@ fn rates() -> impl Strategy<Value = Rates> {
     ([rate(), rate(), rate(), rate()], [rate(), rate(), rate(), rate()]).prop_map(|(a, b)| {
         let [input, output, read, write] = a;
         let [hour, reasoning, audio, output_audio] = b;
-        Rates::per_million(input, output)
-            .with_cache_read(read)
-            .with_cache_write(write)
-            .with_one_hour_cache_write(hour)
-            .with_reasoning(reasoning)
-            .with_input_audio(audio, read)
-            .with_output_audio(output_audio)
+        let mut rates = Rates::per_million(input, output).with_cache_read(read);
+        (rates.cache_write, rates.cache_write_1h) = (Some(write), Some(hour));
+        rates.reasoning = Some(reasoning);
+        (rates.input_audio, rates.cache_read_audio) = (Some(audio), Some(read));
+        rates.output_audio = Some(output_audio);
+        rates
     })
 }
 
@@ -81,16 +80,17 @@ proptest! {
         parts in [0..=100_usize, 0..=100, 0..=100, 0..=100],
         searches in 0..5_usize,
     ) {
-        let price = Price::from(short).with_rates_above(tier, long).with_web_search_fee(usd("0.01"));
+        let mut price = Price::from(short).with_rates_above(tier, long);
+        price.web_search = usd("0.01");
         let percent = |of: usize, part: usize| of * part / 100;
-        let call = CallUsage::from(&usage);
+        let mut call = CallUsage::from(&usage);
         let fresh = call.input_tokens - call.cache_read_tokens - call.cache_write_tokens;
         let cached_audio = percent(call.cache_read_tokens, parts[0]);
-        let call = call
-            .with_input_audio(cached_audio + percent(fresh, parts[1]), cached_audio)
-            .with_one_hour_cache_writes(percent(call.cache_write_tokens, parts[2]))
-            .with_output_audio(percent(call.output_tokens - call.reasoning_tokens, parts[3]))
-            .with_web_searches(searches);
+        call.input_audio_tokens = cached_audio + percent(fresh, parts[1]);
+        call.cache_read_audio_tokens = cached_audio;
+        call.one_hour_cache_write_tokens = percent(call.cache_write_tokens, parts[2]);
+        call.output_audio_tokens = percent(call.output_tokens - call.reasoning_tokens, parts[3]);
+        call.web_searches = searches;
         prop_assert!(price.cost(&call) <= price.highest_cost(&call));
     }
 

@@ -12,7 +12,6 @@ mod continuing;
 mod crashes;
 mod fencing;
 mod late_approvals;
-mod old_journals;
 mod operating;
 mod reading;
 mod running;

@@ -78,8 +78,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
         let value = serde_json::to_value(message);
         let value = value.map_err(|error| DurableError::Other(error.into()))?;
-        let outermost = self.scope.as_ref().map(|scope| &*scope.run).unwrap_or_default();
-        self.send(outermost, Signal::new(SIGNAL, value)).await
+        self.send(&self.scope.run, Signal::new(SIGNAL, value)).await
     }
 
     /// Answers the claims of agents inside the tool calls of this run, which is the outermost one. Never returns.

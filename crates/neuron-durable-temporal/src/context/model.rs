@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use neuron_durable::{Asked, StepRecord, llm_digest};
+use neuron_durable::{Asked, StepRecord};
 use neuron_types::{ActivityOptions, CompletionResponse, DurableError, ProviderError, RequestRef};
 use send_wrapper::SendWrapper;
 use temporalio_sdk::{ActivityExecutionError, LocalActivityOptions};
@@ -32,10 +32,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         self.begin_step()?;
         let number = self.model_calls.fetch_add(1, Ordering::Relaxed);
         let asked = self.requests.ask(request)?;
-        let mut id = format!("llm/{number}");
-        if !self.keeps_what_was_asked {
-            id = format!("{id}/{}", llm_digest(request)?);
-        }
+        let id = format!("llm/{number}");
         let (key, call) = (id.clone(), (id, asked.clone()));
         options.retry_policy.get_or_insert_with(|| self.options.model_retry.clone());
         options.heartbeat_timeout.get_or_insert(self.options.lease());
@@ -44,10 +41,11 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             ModelCalls::Activity => self.call_anywhere(request, options, call).await?,
         };
         let record = answer.read()?;
-        // An older release stored no request. Its activity ids have a digest of the request, which the SDK compares.
-        if let Some(recorded) = &record.asked
-            && let Err(error) = self.requests.replay(&key, &asked, recorded)
-        {
+        let compared = match &record.asked {
+            Some(recorded) => self.requests.replay(&key, &asked, recorded),
+            None => Err(DurableError::Other(format!("the record of {key} has no request").into())),
+        };
+        if let Err(error) = compared {
             stall(&self.ctx, &error);
         }
         record.into_llm()
@@ -102,7 +100,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         let policy = retry::server_policy(options.retry_policy.as_ref());
         let (cache, request) = (request.cache, request.to_request());
         let agents = self.agents.clone();
-        let request = ModelRequest { request, cache, options, asked: Some(asked), agents };
+        let request = ModelRequest { request, cache, options, asked, agents };
         let limit = request.options.start_to_close_timeout;
         let input = Json::new(&request)?;
         let (length, most) = (input.len(), self.options.state_limit());

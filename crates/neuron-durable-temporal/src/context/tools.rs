@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
-use neuron_durable::{StepRecord, ToolRequest, recorded_digest, tool_digest};
+use neuron_durable::{StepRecord, ToolRequest, recorded_digest};
 use neuron_types::{
     ActivityOptions, DurableError, ToolEffect, ToolError, ToolInvocation, ToolOutput, UsageMeter,
 };
@@ -88,18 +88,17 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     ) -> Call {
         let ToolInvocation { call, ctx, effect, is_agent, .. } = invocation;
         let mut request = ToolRequest::new(invocation, options.clone(), &self.options.environment);
-        let is_agent = *is_agent && self.keeps_what_was_asked;
-        let effect_id = self.scope.as_ref().and_then(|scope| scope.effect(invocation));
-        let refusal = self.scope.as_ref().and_then(|scope| scope.refusal(effect_id.as_ref()));
-        if is_agent {
-            request.effect_scope = self.scope.as_ref().map(|scope| scope.inside(effect_id.clone()));
+        let effect_id = self.scope.effect(invocation);
+        let refusal = self.scope.refusal(effect_id.as_ref());
+        if *is_agent {
+            request.effect_scope = Some(self.scope.inside(effect_id.clone()));
         }
         let measured = Json::new(&(&request.call, &request.resumed)).map(|json| json.len());
         let length = measured.as_ref().copied().unwrap_or_default();
         let request = measured.and_then(|length| {
             let limit = self.options.record_limit();
             if length <= limit {
-                return self.input(&request, is_agent);
+                return self.input(&request, *is_agent);
             }
             let text = format!(
                 "the call of `{}` takes {length} bytes in the history, where a record may have {limit}",
@@ -107,11 +106,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             );
             Err(DurableError::Tool(ToolError::InvalidInput(text)))
         });
-        let id = match self.keeps_what_was_asked {
-            true => recorded_digest(invocation)
-                .map(|digest| format!("tool/{batch}/{position}/{}/{digest}", call.name)),
-            false => tool_digest(call).map(|digest| format!("tool/{batch}/{position}/{digest}")),
-        };
+        let id = recorded_digest(invocation)
+            .map(|digest| format!("tool/{batch}/{position}/{}/{digest}", call.name));
         let (id, request) = match refusal.map_or(id, Err) {
             Ok(id) => (id, request),
             Err(error) => (String::new(), Err(error)),
@@ -126,7 +122,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         Call {
             name: call.name.clone(),
             effect: *effect,
-            is_agent,
+            is_agent: *is_agent,
             meter: ctx.usage.clone(),
             id,
             length,
@@ -259,7 +255,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         };
         self.answers_are_kept();
         let ended = SendWrapper::new(started.result()).await;
-        if ended.is_err() && self.is_nested() && self.scope.is_some() {
+        if ended.is_err() && self.is_nested() {
             let stopped = EffectMessage::Stopped { workflow: workflow_id };
             self.tell_outermost(&stopped).await?;
         } else if !self.is_nested() {

@@ -186,8 +186,7 @@ impl TemporalRuns {
 }
 
 impl TemporalRun {
-    /// Queries the run's worker for the waits of the run. Returns `None` if no worker answers in time, or if the worker
-    /// belongs to an older release.
+    /// Queries the run's worker for the waits of the run. Returns `None` if no worker answers in time.
     pub(super) async fn waits(&self, patience: &Patience) -> Option<Waits> {
         let options = WorkflowQueryOptions::default();
         let asked = patience.wait(self.handle.query(AgentWorkflow::waits_for, (), options)).await?;

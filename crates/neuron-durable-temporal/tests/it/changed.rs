@@ -4,9 +4,6 @@
 //! The recorded runs are the crash scenario of `neuron-conformance-durable`, with local model calls or with activities,
 //! and a run that continued as new.
 //!
-//! Histories whose names begin with `asked` contain summaries of the requests to the model. Other histories are from
-//! the first release, which stored digests of the requests in the ids of activities. They cannot be written again.
-//!
 //! The histories test that a release can continue the runs of the previous release. Newly written histories do not test
 //! this. Write them again only after an intended incompatible change, with `NEURON_WRITE_HISTORIES=1 cargo test -p
 //! neuron-durable-temporal`.
@@ -34,12 +31,12 @@ fn histories() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/histories")
 }
 
-/// Reads a committed history from its file. With `NEURON_WRITE_HISTORIES=1`, first replaces a history whose name begins
-/// with `asked` by the result of `write`.
+/// Reads a committed history from its file. With `NEURON_WRITE_HISTORIES=1`, first replaces the history by the result of
+/// `write`.
 async fn history(name: &str, write: impl AsyncFnOnce() -> Vec<u8>) -> Vec<u8> {
     let file = histories().join(format!("{name}.json"));
     let writes = std::env::var("NEURON_WRITE_HISTORIES").is_ok_and(|write| write == "1");
-    if writes && name.starts_with("asked") {
+    if writes {
         let history = write().await;
         std::fs::create_dir_all(histories()).unwrap();
         std::fs::write(&file, history).unwrap();
@@ -120,12 +117,8 @@ async fn replays(name: &str, options: TemporalOptions) {
     assert_eq!(log.model_calls() + log.starts_of("pay"), 0);
 
     let changed = scenario.with_changed_code().agent(&log);
-    let words = if name.starts_with("asked") {
-        &["llm/0 with", "system: ", "got system: "][..]
-    } else {
-        &["TMPRL1100"]
-    };
-    differs(replay_history(changed, options.clone(), &history).await, words);
+    let words = ["llm/0 with", "system: ", "got system: "];
+    differs(replay_history(changed, options.clone(), &history).await, &words);
     let other = match options_of(name) {
         ModelCalls::Local => ModelCalls::Activity,
         _ => ModelCalls::Local,
@@ -141,32 +134,26 @@ fn options_of(name: &str) -> ModelCalls {
 #[tokio::test(flavor = "multi_thread")]
 async fn committed_history_with_local_calls_replays() {
     replays("scenario-local", options()).await;
-    replays("asked-scenario-local", options()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn committed_history_with_activities_replays() {
     let options = options().model_calls(ModelCalls::Activity);
-    replays("scenario-activity", options.clone()).await;
-    replays("asked-scenario-activity", options).await;
+    replays("scenario-activity", options).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn committed_history_of_a_continued_run_replays() {
     let options = TemporalOptions::from(durable().continue_after(5));
-    for (name, prompt, no_tools) in [
-        ("continued", "TMPRL1100", "TMPRL1100"),
-        ("asked-continued", "got system: {", "got no tools.echo.description"),
-    ] {
-        let history = history(name, async || run_echoes(name, options.clone()).await).await;
-        says_nothing_of_the_machine(&history);
-        replay_history(Agent::new(echo), options.clone(), &history).await.unwrap();
-        let mut changed = Agent::new(echo);
-        changed.config.system_prompt = "Be quick.".into();
-        differs(replay_history(changed, options.clone(), &history).await, &[prompt]);
-        let without = replay_history(Agent::new(ToolRegistry::new), options.clone(), &history);
-        differs(without.await, &[no_tools]);
-    }
+    let name = "continued";
+    let history = history(name, async || run_echoes(name, options.clone()).await).await;
+    says_nothing_of_the_machine(&history);
+    replay_history(Agent::new(echo), options.clone(), &history).await.unwrap();
+    let mut changed = Agent::new(echo);
+    changed.config.system_prompt = "Be quick.".into();
+    differs(replay_history(changed, options.clone(), &history).await, &["got system: {"]);
+    let without = replay_history(Agent::new(ToolRegistry::new), options, &history);
+    differs(without.await, &["got no tools.echo.description"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

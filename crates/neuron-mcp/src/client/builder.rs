@@ -101,28 +101,11 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum number of times that a server may require input for one request (MCP since 2026-07-28).
-    /// Default: 10.
-    pub fn max_input_rounds(mut self, limit: usize) -> Self {
-        self.settings.max_input_rounds = limit;
-        self
-    }
-
-    /// Sets the maximum number of concurrent sampling and elicitation requests of the server. Further requests are
-    /// refused. Default: 8.
-    pub fn max_questions_at_once(mut self, questions: usize) -> Self {
-        self.handlers.limits.at_once = questions;
-        self
-    }
-
-    /// Sets the maximum number of sampling and elicitation requests of the server within any 60 seconds. Further
-    /// requests are refused and reach no handler. Default: 60.
-    pub fn max_questions_per_minute(mut self, questions: usize) -> Self {
-        self.handlers.limits.per_minute = questions;
-        self
-    }
-
     /// Sets the handler through which servers may use a model. By default servers may not use a model.
+    ///
+    /// At most 8 requests of a server for sampling or elicitation are handled at the same time, and at most 60 within any
+    /// 60 seconds. Further requests are refused. For one request, a server may require input at most 10 times (MCP since
+    /// 2026-07-28).
     pub fn sampling(mut self, handler: impl SamplingHandler + 'static) -> Self {
         self.handlers.set_sampling(handler);
         self

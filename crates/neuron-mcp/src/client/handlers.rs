@@ -32,24 +32,22 @@ use crate::{
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The handlers of a client for requests of the server, and the limits on these requests.
+#[derive(Default)]
 pub(super) struct Handlers {
     sampling: Option<Box<dyn Sampling>>,
     elicitation: Option<Box<dyn Elicitation>>,
     roots: Option<Mutex<Vec<McpRoot>>>,
-    pub(super) limits: QuestionLimits,
     questions: Mutex<Questions>,
 }
 
-/// Limits on the sampling and elicitation requests of a server. Further requests are refused.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct QuestionLimits {
-    /// Maximum number of sampling and elicitation requests of the server that are handled concurrently.
-    pub(super) at_once: usize,
-    /// Maximum number of sampling and elicitation requests of the server within any 60 seconds.
-    pub(super) per_minute: usize,
-}
+/// Maximum number of sampling and elicitation requests of a server that are handled at the same time. Further requests
+/// are refused, so that a server cannot flood a person or a model.
+const AT_ONCE: usize = 8;
 
-/// The counters of sampling and elicitation requests, which are compared with the [`QuestionLimits`].
+/// Maximum number of sampling and elicitation requests of a server within any 60 seconds. Further requests are refused.
+const PER_MINUTE: usize = 60;
+
+/// The counters of sampling and elicitation requests, which are compared with [`AT_ONCE`] and [`PER_MINUTE`].
 #[derive(Debug, Default)]
 struct Questions {
     /// Number of sampling and elicitation requests that a handler is answering.
@@ -58,25 +56,12 @@ struct Questions {
     came: VecDeque<Instant>,
 }
 
-impl Default for Handlers {
-    fn default() -> Self {
-        Self {
-            sampling: None,
-            elicitation: None,
-            roots: None,
-            limits: QuestionLimits { at_once: 8, per_minute: 60 },
-            questions: Mutex::default(),
-        }
-    }
-}
-
 impl fmt::Debug for Handlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handlers")
             .field("sampling", &self.sampling.is_some())
             .field("elicitation", &self.elicitation.is_some())
             .field("roots", &self.roots)
-            .field("limits", &self.limits)
             .finish()
     }
 }
@@ -187,31 +172,27 @@ impl Handlers {
     }
 
     /// Counts a new sampling or elicitation request as open, until the returned value is dropped. Returns an error if
-    /// the number of open requests, or of requests in the last 60 seconds, is at its limit ([`QuestionLimits`]).
+    /// the number of open requests, or of requests in the last 60 seconds, is at its limit.
     fn begin(&self) -> Result<Question<'_>, ErrorData> {
-        let QuestionLimits { at_once, per_minute } = self.limits;
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-        let refused = |limit: String, setting: &str| {
-            tracing::warn!(target: "neuron_mcp", limit, setting, "refused a request of the server");
+        let refused = |limit: String| {
+            tracing::warn!(target: "neuron_mcp", limit, "refused a request of the server");
             Err(handler_failed(format!("this client handles at most {limit}: try again later")))
         };
-        if questions.open >= at_once {
-            return refused(format!("{at_once} requests concurrently"), "max_questions_at_once");
+        if questions.open >= AT_ONCE {
+            return refused(format!("{AT_ONCE} requests concurrently"));
         }
         let now = Instant::now();
         questions.came.retain(|came| now.duration_since(*came) < MINUTE);
-        if questions.came.len() >= per_minute {
-            return refused(
-                format!("{per_minute} requests per minute"),
-                "max_questions_per_minute",
-            );
+        if questions.came.len() >= PER_MINUTE {
+            return refused(format!("{PER_MINUTE} requests per minute"));
         }
         questions.came.push_back(now);
         questions.open += 1;
         Ok(Question(&self.questions))
     }
 
-    /// Runs a handler (`work`) and returns its result. Returns an error if a limit of [`QuestionLimits`] is reached, or
+    /// Runs a handler (`work`) and returns its result. Returns an error if a limit of the requests is reached, or
     /// if the handler fails or panics.
     async fn guarded<T>(
         &self,

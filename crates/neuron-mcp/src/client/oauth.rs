@@ -37,6 +37,9 @@ pub use storage::{MemoryOAuthStorage, OAuthCredentials, OAuthStorage};
 use flow::Flow;
 use http::AuthorizationHttp;
 
+/// Maximum number of times that one request is authorized again because the server requires more scopes.
+const MAX_STEP_UPS: u32 = 2;
+
 /// Maximum number of newly issued tokens that a server may reject for one request.
 const MAX_REFUSED_TOKENS: u32 = 1;
 
@@ -144,7 +147,7 @@ impl Attempt<'_> {
         match &challenge.scope {
             Some(scope) => {
                 let times = self.step_ups;
-                if times >= self.oauth.flow.config.max_step_ups {
+                if times >= MAX_STEP_UPS {
                     return Err(OAuthError::Scope { scope: scope.clone(), times });
                 }
                 self.step_ups += 1;

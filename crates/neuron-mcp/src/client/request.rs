@@ -21,7 +21,7 @@ use tracing::Instrument;
 
 use super::clock::Clock;
 use super::connection::{Connection, with_exit_report};
-use super::settings::Shared;
+use super::settings::{MAX_INPUT_ROUNDS, Shared};
 use super::watch::{Progress, Watch};
 use crate::span::RequestSpan;
 use crate::wire;
@@ -144,8 +144,8 @@ async fn rounds(
     loop {
         match round(connection, shared, scope, request.clone(), span).await {
             Ok(ServerResult::InputRequiredResult(needed)) => {
-                if rounds == shared.settings.max_input_rounds {
-                    return Err(too_many_rounds(&method, rounds).into());
+                if rounds == MAX_INPUT_ROUNDS {
+                    return Err(too_many_rounds(&method).into());
                 }
                 rounds += 1;
                 let asks = needed.input_requests.as_ref().is_some_and(|asked| !asked.is_empty());
@@ -215,15 +215,14 @@ async fn unless_over<T>(
     }
 }
 
-/// Returns the error for a server that requires input more often than `max_input_rounds` allows. `rounds` is this
-/// limit.
-pub(super) fn too_many_rounds(method: &str, rounds: usize) -> McpError {
+/// Returns the error for a server that requires input more often than [`MAX_INPUT_ROUNDS`] allows.
+pub(super) fn too_many_rounds(method: &str) -> McpError {
     McpError::Other(Box::new(McpLimitExceeded {
         method: method.to_owned(),
         what: "the exchange of input",
-        limit: rounds,
+        limit: MAX_INPUT_ROUNDS,
         unit: "rounds",
-        setting: Some("max_input_rounds"),
+        setting: None,
     }))
 }
 

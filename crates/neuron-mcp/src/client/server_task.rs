@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use super::McpClient;
 use super::clock::Clock;
 use super::request::{self, Scope};
+use super::settings::MAX_INPUT_ROUNDS;
 use crate::wire::task::{self, ReportedState, ReportedTask};
 use crate::{McpCancelled, McpTimeout, wire};
 
@@ -99,8 +100,8 @@ impl Following<'_> {
                     // A server repeats its requests until it has handled the responses.
                     asked.retain(|key, _| !answered.contains(key));
                     if !asked.is_empty() {
-                        if rounds == settings.max_input_rounds {
-                            return Err(request::too_many_rounds(CALL, rounds));
+                        if rounds == MAX_INPUT_ROUNDS {
+                            return Err(request::too_many_rounds(CALL));
                         }
                         rounds += 1;
                         clock.pause(true);

@@ -12,6 +12,9 @@ use super::handlers::Handlers;
 use crate::propagation::Propagation;
 use crate::{LogLevel, McpImplementation, McpVersion};
 
+/// Maximum number of times that a server may require input for one request (MCP since 2026-07-28).
+pub(super) const MAX_INPUT_ROUNDS: usize = 10;
+
 /// The settings of a client, from [`McpClientBuilder`](crate::McpClientBuilder).
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
@@ -22,7 +25,6 @@ pub(super) struct Settings {
     pub(super) max_request_time: Duration,
     pub(super) connect_timeout: Duration,
     pub(super) max_message_bytes: usize,
-    pub(super) max_input_rounds: usize,
     pub(super) reconnect: bool,
     pub(super) propagation: Propagation,
 }
@@ -40,7 +42,6 @@ impl Default for Settings {
             max_request_time: Duration::from_secs(600),
             connect_timeout: Duration::from_secs(30),
             max_message_bytes: 16 * 1024 * 1024,
-            max_input_rounds: 10,
             reconnect: true,
             propagation: Propagation::default(),
         }

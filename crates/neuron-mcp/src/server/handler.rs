@@ -134,11 +134,10 @@ impl Handler {
         }
     }
 
-    /// Returns how long the client may cache a list, in milliseconds. Returns `None` before protocol version
-    /// 2026-07-28, because results then have no field for this time.
-    fn list_ttl(&self, version: McpVersion) -> Option<u64> {
-        let ttl = u64::try_from(self.serving.server.list_ttl.as_millis()).unwrap_or(u64::MAX);
-        (!version.has_handshake()).then_some(ttl)
+    /// Returns how long the client may cache a list, in milliseconds. The client does not cache, because tools can change
+    /// at any time. Returns `None` before protocol version 2026-07-28, because results then have no field for this time.
+    fn list_ttl(version: McpVersion) -> Option<u64> {
+        (!version.has_handshake()).then_some(0)
     }
 
     /// Returns `true` if the server supports the method in the protocol version of the request.
@@ -189,7 +188,7 @@ macro_rules! lists {
             let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
             let mut result = <$Result>::with_all_items(page.items.iter().map($to_sdk).collect());
             result.next_cursor = page.next_cursor;
-            result.ttl_ms = self.list_ttl(call.peer().version());
+            result.ttl_ms = Self::list_ttl(call.peer().version());
             Ok(result)
         }
     )*};
@@ -277,7 +276,7 @@ impl ServerHandler for Handler {
         let definitions = definitions.map(wire::tool::definition_to_sdk).collect();
         let mut result = ListToolsResult::with_all_items(definitions);
         result.next_cursor = next;
-        result.ttl_ms = self.list_ttl(version_of(&context));
+        result.ttl_ms = Self::list_ttl(version_of(&context));
         Ok(result)
     }
 

@@ -51,8 +51,6 @@ pub struct McpServer {
     pub(super) context: ToolContext,
     /// Maximum number of tools on one page of `tools/list`.
     pub(super) page_size: usize,
-    /// Time for which clients may cache lists. Zero means no caching.
-    pub(super) list_ttl: Duration,
     /// Key that authenticates the state (`requestState`) of a call. A client stores this state until it repeats the
     /// call with the requested input. `None` for a random key.
     pub(super) state_key: Option<Vec<u8>>,
@@ -90,7 +88,6 @@ impl McpServer {
             prompts: None,
             context: ToolContext::default(),
             page_size: PAGE_SIZE,
-            list_ttl: Duration::ZERO,
             state_key: None,
             state_ttl: STATE_TTL,
             input_timeout: INPUT_TIMEOUT,
@@ -167,16 +164,6 @@ impl McpServer {
     #[must_use]
     pub fn with_page_size(mut self, items: usize) -> Self {
         self.page_size = items.max(1);
-        self
-    }
-
-    /// Sets how long clients may cache the lists of tools, resources and prompts. A change notification ends the
-    /// caching earlier. Defaults to zero, so clients do not cache.
-    ///
-    /// The duration is sent only in protocol version 2026-07-28 and later.
-    #[must_use]
-    pub fn with_list_ttl(mut self, ttl: Duration) -> Self {
-        self.list_ttl = ttl;
         self
     }
 

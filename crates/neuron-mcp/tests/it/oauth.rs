@@ -103,7 +103,7 @@ async fn insufficient_scope_is_requested_and_the_call_repeated() {
 #[tokio::test]
 async fn scope_step_ups_are_limited() {
     let servers = Servers::start(Behaviour { wants_ever_more: true, ..Default::default() }).await;
-    let client = connect(&servers, agreeing(&servers).with_max_step_ups(2)).await.unwrap();
+    let client = connect(&servers, agreeing(&servers)).await.unwrap();
 
     let error = client.call_tool_json("write", json!({})).await.unwrap_err();
     let error = oauth_error(error);

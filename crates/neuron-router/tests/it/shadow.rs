@@ -80,14 +80,14 @@ async fn share_of_calls_has_a_shadow() {
 #[tokio::test]
 async fn number_of_open_shadow_calls_is_limited() {
     let shadow = ScriptedProvider::new((0..40).map(|_| Reply::hang()));
-    let limited = Shadow::new(Route::new("shadow", shadow.clone()), 1.0, |_| {}).max_open(2);
+    let limited = Shadow::new(Route::new("shadow", shadow.clone()), 1.0, |_| {});
     let route = Route::new("main", answering("main"));
     let router = Router::builder().route(route).shadow(limited).build().unwrap();
-    for _ in 0..10 {
+    for _ in 0..30 {
         ask(&router).await.unwrap();
         tokio::task::yield_now().await;
     }
-    assert_eq!((shadow.calls(), shadow.open_streams()), (2, 2));
+    assert_eq!((shadow.calls(), shadow.open_streams()), (16, 16));
 }
 
 #[test]

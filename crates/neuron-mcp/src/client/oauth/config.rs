@@ -43,7 +43,6 @@ pub struct OAuthConfig {
     pub(super) storage: Arc<dyn ErasedStorage>,
     pub(super) private_addresses: bool,
     pub(super) requires_pkce: bool,
-    pub(super) max_step_ups: u32,
     pub(super) timeout: Duration,
 }
 
@@ -119,7 +118,6 @@ impl OAuthConfig {
             storage: Arc::new(MemoryOAuthStorage::new()),
             private_addresses: false,
             requires_pkce: false,
-            max_step_ups: 2,
             timeout: Duration::from_secs(300),
         }
     }
@@ -202,12 +200,6 @@ impl OAuthConfig {
         self
     }
 
-    /// Sets how many times one request may be authorized again because the server requires more scopes. Default: 2.
-    pub fn with_max_step_ups(mut self, times: u32) -> Self {
-        self.max_step_ups = times;
-        self
-    }
-
     /// Sets the maximum time that the user may take on the authorization page. Default: 5 minutes. The time does not
     /// count towards the timeout of the request.
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
@@ -228,7 +220,6 @@ impl fmt::Debug for OAuthConfig {
             .field("scopes", &self.scopes)
             .field("private_addresses", &self.private_addresses)
             .field("requires_pkce", &self.requires_pkce)
-            .field("max_step_ups", &self.max_step_ups)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }

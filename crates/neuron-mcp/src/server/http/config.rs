@@ -44,8 +44,6 @@ pub struct HttpServerConfig {
     pub(super) max_body_bytes: usize,
     /// Maximum length of a request line with its headers, in bytes.
     pub(super) max_head_bytes: usize,
-    /// Timeout for reading a request head.
-    pub(super) head_timeout: Duration,
     /// Timeout for reading a request body.
     pub(super) read_timeout: Duration,
     /// Timeout for a write without progress.
@@ -83,7 +81,6 @@ impl HttpServerConfig {
             allowed_origins: Vec::new(),
             max_body_bytes: 4 * 1024 * 1024,
             max_head_bytes: 64 * 1024,
-            head_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
             max_connections: 1024,
@@ -153,18 +150,11 @@ impl HttpServerConfig {
         self
     }
 
-    /// Sets the maximum time in which a connection must receive the next complete request head. Otherwise the
-    /// connection is closed. The time includes the wait for the first byte of the request. Defaults to 10 seconds.
-    ///
-    /// If [`read_timeout`](Self::read_timeout) is shorter, it applies instead. Applies only to a standalone server.
-    #[must_use]
-    pub fn head_timeout(mut self, timeout: Duration) -> Self {
-        self.head_timeout = timeout;
-        self
-    }
-
     /// Sets the maximum time in which the body of a request must be received completely. Slower requests are refused
     /// (408). Defaults to 30 seconds.
+    ///
+    /// A standalone server also closes a connection that does not send a complete request head within this time or 10
+    /// seconds.
     #[must_use]
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = timeout;

@@ -33,9 +33,8 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// session.
 const ENDING: Duration = Duration::from_secs(4);
 
-/// Maximum timeout for reading a request head. hyper adds the timeout to the current time, and the sum must not
-/// overflow.
-const LONGEST_READ: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Maximum time in which a connection must receive the next complete request head, with the wait for its first byte.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves connections until shutdown is requested, and then until all requests and sessions have ended.
 pub(super) async fn serve(
@@ -198,7 +197,7 @@ impl Endpoint {
     fn new(service: McpHttpService, config: &HttpServerConfig) -> Self {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
-            .header_read_timeout(config.head_timeout.min(config.read_timeout).min(LONGEST_READ))
+            .header_read_timeout(HEAD_TIMEOUT.min(config.read_timeout))
             .max_header_size(config.max_head_bytes)
             // hyper reads the request head into this buffer, so the buffer must hold the longest head.
             .max_buf_size(config.max_head_bytes.max(64 * 1024));

@@ -90,7 +90,7 @@ fn key(path: &str, call: &PendingCall) -> String {
 
 /// Returns the id by which decisions refer to a call.
 fn id(call: &PendingCall) -> &str {
-    // Empty in states of earlier releases.
+    // A state without ids is one that the application made itself.
     match call.approval_id.as_str() {
         "" => &call.call.id,
         id => id,

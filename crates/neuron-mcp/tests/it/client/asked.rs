@@ -206,14 +206,14 @@ async fn handler_blocks_no_other_request_and_is_dropped_on_cancel() {
 #[tokio::test]
 async fn concurrent_requests_above_the_limit_are_refused() {
     let handler = Patient { begun: Arc::default(), dropped: Arc::default() };
-    let builder = McpClient::builder().sampling(handler).max_questions_at_once(3);
+    let builder = McpClient::builder().sampling(handler);
     let (_client, mut server) = connected(builder).await;
-    for number in 0..4 {
+    for number in 0..9 {
         server.ask(&format!("q{number}"), "sampling/createMessage", sampling("hi")).await;
     }
     let answer = server.next().await.unwrap();
     let text = answer["error"]["message"].as_str().unwrap();
-    assert!(text.contains("at most 3 requests concurrently"), "{answer}");
+    assert!(text.contains("at most 8 requests concurrently"), "{answer}");
 }
 
 /// An elicitation handler for URLs. Sends the id of each completed elicitation to the test.

@@ -291,10 +291,10 @@ async fn list_and_read_results_have_a_ttl_since_2026() {
 
 #[tokio::test]
 async fn list_ttl_is_sent_only_since_2026() {
-    let server = server().with_list_ttl(std::time::Duration::from_secs(60));
+    let server = server();
     for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
         let mut client = Client::modern(&server, json!({}));
-        assert_eq!(client.request(method, json!({})).await["result"]["ttlMs"], 60_000);
+        assert_eq!(client.request(method, json!({})).await["result"]["ttlMs"], 0);
         let mut client = Client::older(&server, "2025-11-25", json!({})).await;
         assert_eq!(client.request(method, json!({})).await["result"]["ttlMs"], Value::Null);
     }
