@@ -170,7 +170,7 @@ fn change_has_its_part_path_and_offset() {
     let both = [a.clone(), b.clone()];
     let said = [Message::user("one"), Message::user("two")];
     let base = request(&both, "hi", &said);
-    let one = request(&[a.clone()], "hi", &said);
+    let one = request(std::slice::from_ref(&a), "hi", &said);
     check_change(&base, &request(&[b.clone(), a], "", &[]), named("b"), "tools[0].name", 0);
     check_change(&base, &one, named("b"), "tools[1]", 0);
     check_change(&one, &base, named("b"), "tools[1]", 0);
