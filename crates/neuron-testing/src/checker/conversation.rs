@@ -122,7 +122,8 @@ impl<'a, 't> Conversation<'a, 't> {
         self.variations.contains(&variation)
     }
 
-    /// Adds a message. Checks that it has parts, that its role may have them, and that no text is blank if the vendor rejects this.
+    /// Adds a message. Checks that it has parts, that its role may have them, and that no text is blank if the vendor
+    /// rejects blank texts.
     pub(crate) fn add(&mut self, role: &'a str, path: &str, parts: Vec<Part<'a>>) -> Checked {
         if parts.is_empty() {
             return self.checker.refuse("empty", path, &[]);
