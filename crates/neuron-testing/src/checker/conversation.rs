@@ -252,8 +252,8 @@ impl<'a, 't> Conversation<'a, 't> {
         Ok(())
     }
 
-    /// Returns the messages of the current turn of the agent, which are all after the last message with other parts than
-    /// results.
+    /// Returns the messages of the current turn of the agent, which are all after the last message with other parts
+    /// than results.
     pub(crate) fn current(&self) -> &[Turn<'a>] {
         let is_said = |part: &Part<'_>| !matches!(part.kind, Kind::Result | Kind::Mark);
         let is_prompt = |turn: &Turn<'_>| !turn.is_model() && turn.parts.iter().any(is_said);
