@@ -8,8 +8,8 @@ use super::{Checked, Checker, text};
 const MOST: usize = 4;
 
 impl Checker<'_> {
-    /// Checks the number of cache points, and that those with a lifetime of 1 hour come first. `points` are in the order
-    /// of the prompt: tools, system prompt, messages.
+    /// Checks the number of cache points, and that those with a lifetime of 1 hour come first. `points` are in the
+    /// order of the prompt: tools, system prompt, messages.
     pub(crate) fn check_cache(self, points: &[(String, &Value)]) -> Checked {
         let is_long = |(_, point): &&(String, &Value)| text(point, "ttl") == "1h";
         if points.len() > MOST {

@@ -122,7 +122,8 @@ impl<'a, 't> Conversation<'a, 't> {
         self.variations.contains(&variation)
     }
 
-    /// Adds a message. Checks that it has parts, that its role may have them, and that no text is blank if the vendor rejects this.
+    /// Adds a message. Checks that it has parts, that its role may have them, and that no text is blank if the vendor
+    /// rejects blank texts.
     pub(crate) fn add(&mut self, role: &'a str, path: &str, parts: Vec<Part<'a>>) -> Checked {
         if parts.is_empty() {
             return self.checker.refuse("empty", path, &[]);
@@ -251,8 +252,8 @@ impl<'a, 't> Conversation<'a, 't> {
         Ok(())
     }
 
-    /// Returns the messages of the current turn of the agent, which are all after the last message with other parts than
-    /// results.
+    /// Returns the messages of the current turn of the agent, which are all after the last message with other parts
+    /// than results.
     pub(crate) fn current(&self) -> &[Turn<'a>] {
         let is_said = |part: &Part<'_>| !matches!(part.kind, Kind::Result | Kind::Mark);
         let is_prompt = |turn: &Turn<'_>| !turn.is_model() && turn.parts.iter().any(is_said);

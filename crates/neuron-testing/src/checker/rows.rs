@@ -1,12 +1,12 @@
 //! Checks the conditions under which a vendor rejects a request.
 //!
-//! A section is a map from conditions, joined with ` & `, to the vendor's error for a request that meets all of them. In
-//! the error, `{path}` and `{found}` are the path and the value that the last condition found.
+//! A section is a map from conditions, joined with ` & `, to the vendor's error for a request that meets all of them.
+//! In the error, `{path}` and `{found}` are the path and the value that the last condition found.
 //!
 //! | condition | meaning |
 //! |---|---|
 //! | `a.b` | the body has a value at this place |
-//! | `a.b = x y`, `a.b != x y` | a value that is one of these words, or none of them; `@c.d` stands for the values there |
+//! | `a.b = x y`, `a.b != x y` | a value that is one of these words, or none; `@c.d` stands for the values there |
 //! | `a.b ^ x y`, `a.b has x y` | a text that begins with one of these words, or contains one |
 //! | `a.b < 5`, `a.b > c.d` | a number that is less or greater than this number, or than the number at this place |
 //! | `a.b blank` | a text without other characters than white space |
@@ -15,9 +15,9 @@
 //! | `!` and a condition | the body has no such value |
 //!
 //! A step of a place is the name of a field, or `*` for all items of a list or all fields of an object. A filter may
-//! follow: `*[type=text,!id]` selects those whose `type` is `text` and that have no `id`, and `a[*]` selects `a` unless
-//! it is empty. `|` separates places, each of which counts. A place that begins with `$` is one of the facts that the vendor's code knows beside the body, such as
-//! the path of the request. A null counts as missing.
+//! follow: `*[type=text,!id]` selects those whose `type` is `text` and that have no `id`, and `a[*]` selects `a`
+//! unless it is empty. `|` separates places, each of which counts. A place that begins with `$` is one of the facts
+//! that the vendor's code knows beside the body, such as the path of the request. A null counts as missing.
 
 use serde_json::Value;
 

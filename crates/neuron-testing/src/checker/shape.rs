@@ -22,9 +22,9 @@
 //! values are not checked. A `*` in this list allows all fields. Of the fields in the list `exactly one`, an object has
 //! one.
 //!
-//! The kind `tagged` refers to a table from tags to shapes. A text in such a table is the kind of the object. `unchecked`
-//! lists the tags of objects whose fields are not checked, where a `*` at the end of a tag stands for any end, and
-//! `untagged` is the tag of an object without one.
+//! The kind `tagged` refers to a table from tags to shapes. A text in such a table is the kind of the object.
+//! `unchecked` lists the tags of objects whose fields are not checked, where a `*` at the end of a tag stands for any
+//! end, and `untagged` is the tag of an object without one.
 
 use serde_json::{Map, Value};
 
@@ -120,7 +120,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks a number, or the length of a string or a list. The bounds are before the word `of`, such as `from 1 to 64`.
+    /// Checks a number, or the length of a string or a list. The bounds are before the word `of`, such as `from 1 to
+    /// 64`.
     fn check_bounds(self, path: &str, found: f64, kind: &str, bounds: &[&str]) -> Checked {
         let own = bounds.split(|word| *word == "of").next().unwrap_or_default();
         let (least, most) = parse_bounds(own);

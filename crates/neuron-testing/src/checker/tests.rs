@@ -283,7 +283,8 @@ fn tags_have_defaults_and_open_ends() {
 fn rows_select_bodies() {
     let body = json!({
         "n": 5, "m": 7, "text": "abc", "blank": " ", "gone": null,
-        "list": [{"type": "x", "a": [1]}, {"type": "y", "b": {"v": true}}], "same": [1, 2, 1], "map": {}, "full": {"k": 1},
+        "list": [{"type": "x", "a": [1]}, {"type": "y", "b": {"v": true}}], "same": [1, 2, 1],
+        "map": {}, "full": {"k": 1},
     });
     let facts = json!({"model": "m1"});
     let meets = |conditions: &str| {
