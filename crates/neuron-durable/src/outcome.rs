@@ -41,29 +41,57 @@ use serde::{Deserialize, Serialize};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Stored")]
 #[non_exhaustive]
 pub struct RunOutcome {
     /// Version of the JSON format, [`RunOutcome::VERSION`] of the release that wrote it.
-    #[serde(default = "first")]
     pub version: u32,
     /// Id of the run. Empty if the commit that stored the outcome did not store the id.
-    #[serde(default)]
     pub run_id: String,
     /// Result of the agent. `None` if the run ended with an error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<AgentResult>,
     /// Error that ended the run. `None` if the run ended with a result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
     /// State of a run that ended with the error `ApprovalRequired`. `None` for any other end, and if the state is too
     /// long for the engine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<Box<PendingApproval>>,
     /// Set if the conversation was left out, or if the end of the response was cut. An engine that stores the
     /// conversation elsewhere always leaves it out. Other engines do so if the outcome is too long for them.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not", alias = "messages_omitted")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut: bool,
 }
+
+/// The JSON of an outcome. Without a result and an error it is none.
+#[derive(Deserialize)]
+struct Stored {
+    #[serde(default = "first")]
+    version: u32,
+    #[serde(default)]
+    run_id: String,
+    result: Option<AgentResult>,
+    error: Option<RunError>,
+    pending: Option<Box<PendingApproval>>,
+    #[serde(default, alias = "messages_omitted")]
+    is_cut: bool,
+}
+
+impl TryFrom<Stored> for RunOutcome {
+    type Error = &'static str;
+
+    fn try_from(stored: Stored) -> Result<Self, Self::Error> {
+        let Stored { version, run_id, result, error, pending, is_cut } = stored;
+        match (&result, &error) {
+            (None, None) => Err(NEITHER),
+            _ => Ok(Self { version, run_id, result, error, pending, is_cut }),
+        }
+    }
+}
+
+/// Text for an outcome that says nothing.
+const NEITHER: &str = "the outcome has neither a result nor an error";
 
 /// The error that ended a run, in a form that can be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -121,7 +149,7 @@ impl RunOutcome {
     ///
     /// The error that ended the run.
     pub fn into_result(self) -> Result<AgentResult, RunError> {
-        let missing = || RunError::new("Other", "the outcome has neither a result nor an error");
+        let missing = || RunError::new("Other", NEITHER);
         match (self.result, self.error) {
             (Some(result), _) => Ok(result),
             (None, error) => Err(error.unwrap_or_else(missing)),
@@ -195,6 +223,15 @@ mod tests {
         assert_eq!(outcome.into_result().unwrap().response, "hi");
         let error = read(json!({"error": {"kind": "MaxTurns", "text": "too many"}}));
         assert_eq!(error.into_result().unwrap_err(), RunError::new("MaxTurns", "too many"));
+    }
+
+    #[test]
+    fn json_without_a_result_and_an_error_is_no_outcome() {
+        for json in [json!({}), json!({"run_id": "r", "version": 1})] {
+            let error = serde_json::from_value::<RunOutcome>(json).unwrap_err();
+            assert_eq!(error.to_string(), NEITHER);
+        }
+        serde_json::from_value::<RunOutcome>(json!([])).unwrap_err();
     }
 
     #[test]
