@@ -28,7 +28,7 @@ const FEATURES: [(&str, usize); 15] = [
     ("gemini", 91),
     ("bedrock", 91),
     ("anthropic,openai,ollama,macros", 94),
-    ("anthropic,macros,runtime", 100),
+    ("anthropic,macros,runtime", 101),
     ("anthropic,macros,session-sqlite", 106),
     ("anthropic,macros,durable-sqlite", 109),
     ("anthropic,macros,otel", 99),

@@ -94,7 +94,7 @@ impl Calling<'_> {
     /// Decides on a tool call for which a person has given an approval decision. The policy may still deny the call.
     fn after_decision(self, pending: PendingCall, decision: ApprovalDecision) -> Verdict {
         let allowed = match (decision, pending.nested) {
-            // FAULT a call that a person denied runs: `return Verdict::Answer(denial(&reason).into())` -> `Verdict::Run`
+            // FAULT a call that a person denied runs: the arm -> `(ApprovalDecision::Deny { .. }, _) => Verdict::Run,`
             (ApprovalDecision::Deny { reason }, _) => {
                 return Verdict::Answer(denial(&reason).into());
             }
