@@ -136,7 +136,7 @@
 //!
 //! # Operating
 //!
-//! [`RestateRuns`] implements [`DurableRuns`](neuron_durable::DurableRuns) with both ports of Restate. Each run writes
+//! [`RestateRuns`] implements [`DurableRuns`] with both ports of Restate. Each run writes
 //! its wait, its agent version and its end to a register, the object `support.waiting`. One query therefore lists all
 //! runs.
 //!

@@ -39,7 +39,7 @@ const DEFAULT_CONTINUE_AFTER: usize = 1000;
 /// - The last clone is dropped.
 /// - The process has ended.
 ///
-/// The hold is a [lease](crate::RunBuilder::lease). The context renews the lease during each step, and all the time
+/// The hold is a [lease](crate::DurableOptions::lease). The context renews the lease during each step, and all the time
 /// while [`drive`](Self::drive) runs. The lease expires if the process is stopped or hangs, or if the program is busy
 /// between two steps for longer than the lease. Another context may then take the run over. The first context fails
 /// with [`JournalError::Superseded`] and starts no further step. In a tokio runtime the renewal needs the timer, which
@@ -65,7 +65,7 @@ const DEFAULT_CONTINUE_AFTER: usize = 1000;
 /// | declared effect | on recovery |
 /// |---|---|
 /// | [`Pure`](neuron_types::ToolEffect::Pure), [`Idempotent`](neuron_types::ToolEffect::Idempotent) | the call runs again, with the same idempotency key |
-/// | [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce), the default | the call does not run again; the model is told that the outcome is unknown, or the run ends with an error: [`unknown_outcome`](crate::RunBuilder::unknown_outcome) |
+/// | [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce), the default | the call does not run again; the model is told that the outcome is unknown, or the run ends with an error: [`unknown_outcome`](crate::DurableOptions::unknown_outcome) |
 ///
 /// If the tool declared another effect when the call began, the more careful of the two effects counts.
 ///

@@ -48,7 +48,7 @@ pub enum JournalError {
         id: String,
     },
     /// Another context has opened the run since this context opened it. The lease of this context
-    /// [expired](crate::RunBuilder::lease), or the folder of its lock was deleted.
+    /// [expired](crate::DurableOptions::lease), or the folder of its lock was deleted.
     ///
     /// This context starts no further step and writes nothing more.
     #[error(
