@@ -47,6 +47,7 @@ impl<P: Provider + 'static> AgentService<P> {
     }
 
     /// Sets the options of the agent's runs, [`DurableOptions`](neuron_durable::DurableOptions) or [`RestateOptions`].
+    /// Replaces all options, also those that only Restate has.
     #[must_use]
     pub fn options(mut self, options: impl Into<RestateOptions>) -> Self {
         self.host.options = Arc::new(options.into());

@@ -144,7 +144,8 @@ pub struct AgentWorkerBuilder {
 }
 
 impl AgentWorkerBuilder {
-    /// Sets the options of the runs. Default: [`TemporalOptions::new`].
+    /// Sets the options of the runs. Replaces all options, also those that only Temporal has. Default:
+    /// [`TemporalOptions::new`].
     pub fn options(mut self, options: impl Into<TemporalOptions>) -> Self {
         self.options = options.into();
         self

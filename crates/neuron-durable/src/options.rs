@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
 
-/// The options of the runs of a durable engine. Every engine has them, with the same meaning.
+/// The options of the runs of a durable engine. Every engine has them. The options of an engine
+/// say where it differs.
 ///
 /// Each engine has a method `options` that takes this type. An engine with options of its own also takes a type that
 /// contains this one, such as `RestateOptions`.
@@ -19,7 +20,7 @@ use crate::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
 /// let options = DurableOptions::new()
 ///     .agent_version("2026-11")
 ///     .changed_agent(ChangedAgent::GoOn)
-///     .lease(Duration::from_secs(20));
+///     .lease(Duration::from_secs(5));
 /// assert_eq!(options.record_limit, 1 << 20);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +58,7 @@ impl DurableOptions {
     ///
     /// Code of another version does not continue the run, which is listed as [stalled](crate::RunStatus::Stalled) until
     /// code of the pinned version takes it. With [`ChangedAgent::GoOn`] the run continues instead, and is pinned to the
-    /// new version. A run without a version is not checked.
+    /// new version. The documentation of an engine says when a run is pinned, and how code treats a run without a version.
     pub fn agent_version(mut self, version: impl Into<String>) -> Self {
         self.agent_version = Some(version.into());
         self
@@ -88,10 +89,14 @@ impl DurableOptions {
     }
 
     /// Sets the length of the lease. If a process is stopped or hangs for longer than the lease, another process may
-    /// take over its runs. The process then starts no further step.
+    /// take over its runs. The process then starts no further step. A tool that blocks its thread for longer than the
+    /// lease loses the run.
     ///
-    /// A tool that blocks its thread for longer than the lease loses the run. Default: 30 seconds on SQLite, 10 seconds
-    /// on Restate and Temporal.
+    /// On Restate the lease must be shorter than the server's `http2-keep-alive-timeout` (20 seconds by default).
+    /// Otherwise two processes may work on one run. On Temporal it is the heartbeat timeout of activities, and the
+    /// server decides when another worker takes a run.
+    ///
+    /// Default: 30 seconds on SQLite, 10 seconds on Restate and Temporal.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
@@ -99,8 +104,8 @@ impl DurableOptions {
 
     /// Sets the maximum size in bytes of the record of a step. An engine may have a lower maximum.
     ///
-    /// A longer model response, tool result or recorded value becomes an error that names the limit. A tool call with
-    /// longer arguments does not run.
+    /// A longer model response, tool result or recorded value becomes an error that names the limit. On SQLite and
+    /// Temporal, a tool call with longer arguments does not run.
     pub fn record_limit(mut self, bytes: usize) -> Self {
         self.record_limit = bytes;
         self

@@ -221,8 +221,8 @@ where
             }
             let fed = match ready!(Pin::new(&mut self.body).poll_next(cx)) {
                 Some(Ok(bytes)) => match self.feed(&bytes) {
-                    Ok(()) => continue,
-                    Err(_) if self.ended => match self.check_foreign() {
+                    Ok(()) if !self.ended => continue,
+                    _ if self.ended => match self.check_foreign() {
                         Ok(()) => {
                             self.add_metadata();
                             self.awaits_end = (self.expect_end)(&mut self.body);

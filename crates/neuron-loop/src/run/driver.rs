@@ -24,7 +24,7 @@ use super::waiting::wait_for_decisions;
 use crate::conversation::random_id;
 use crate::ledger::{Ledger, Phase};
 use crate::parts::{Env, Parts, Reader, Turn, check};
-use crate::tools::Prefetch;
+use crate::tools::{Prefetch, Results};
 
 /// The outcome of a run or a step, before the output of a typed run is deserialised.
 pub(crate) type Driven = Result<Step<Option<Value>>, LoopError>;
@@ -182,8 +182,9 @@ async fn drive_ledger(
         announce(env.turn(ledger), is_announced).await?;
     }
     let stops = matches!(env.reader, Reader::Step);
+    let mut results = Results::new();
     loop {
-        let advanced = pin!(advance(env, ledger)).await;
+        let advanced = pin!(advance(env, ledger, &mut results)).await;
         match advanced {
             Ok(ControlFlow::Break(())) => return Ok(None),
             Ok(ControlFlow::Continue(Some(step))) if stops => return Ok(Some(step)),
@@ -196,7 +197,11 @@ async fn drive_ledger(
 
 /// Performs the next step of the run. Returns `Break` if the run has ended. If the current phase allows it, first adds
 /// the messages that were sent to the run, and stores the conversation.
-async fn advance(env: &Env<'_>, ledger: &mut Ledger) -> Result<ControlFlow<(), Done>, LoopError> {
+async fn advance(
+    env: &Env<'_>,
+    ledger: &mut Ledger,
+    results: &mut Results,
+) -> Result<ControlFlow<(), Done>, LoopError> {
     let has_ended = matches!(ledger.phase(), Phase::Ended(_));
     if steer(env, ledger, has_ended).await? && has_ended {
         // A message that arrived after the last model call makes the run continue.
@@ -221,7 +226,7 @@ async fn advance(env: &Env<'_>, ledger: &mut Ledger) -> Result<ControlFlow<(), D
             if !opens {
                 check(env.stop)?;
             }
-            pin!(call_and_run(env, ledger)).await?
+            pin!(call_and_run(env, ledger, results)).await?
         }
         Phase::Batch(_) if ledger.waits() => {
             wait_for_decisions(env, ledger).await?;
@@ -229,7 +234,7 @@ async fn advance(env: &Env<'_>, ledger: &mut Ledger) -> Result<ControlFlow<(), D
         }
         Phase::Batch(_) => {
             let mut prefetch = Prefetch::default();
-            run_tools(env, ledger, &mut prefetch).await?
+            run_tools(env, ledger, &mut prefetch, results).await?
         }
         Phase::Ended(_) | Phase::Idle => return Ok(ControlFlow::Break(())),
     };

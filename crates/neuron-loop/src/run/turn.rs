@@ -14,7 +14,7 @@ use crate::conversation::snapshot;
 use crate::ledger::{AnswerView, Ledger, Phase, may_be_cut_off};
 use crate::model::call_model;
 use crate::parts::{CallableTools, Env, Reader, check};
-use crate::tools::{Prefetch, run_batch};
+use crate::tools::{Prefetch, Results, run_batch};
 
 /// The finished step, for a reader that receives steps. `None` if nothing is to be reported.
 pub(super) type Done = Option<Box<Step<Option<Value>>>>;
@@ -64,7 +64,11 @@ async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
 /// # Errors
 ///
 /// Returns any error that ends the run. Also returns limit errors after which one last model call may follow.
-pub(super) async fn call_and_run(env: &Env<'_>, ledger: &mut Ledger) -> Result<Done, LoopError> {
+pub(super) async fn call_and_run(
+    env: &Env<'_>,
+    ledger: &mut Ledger,
+    results: &mut Results,
+) -> Result<Done, LoopError> {
     let is_last = matches!(ledger.phase(), Phase::Landing { .. });
     if let Phase::Landing { is_open: false, .. } = ledger.phase() {
         announce(env, ledger).await?;
@@ -100,7 +104,7 @@ pub(super) async fn call_and_run(env: &Env<'_>, ledger: &mut Ledger) -> Result<D
             //     LoopError>(())`
             let stored = prefetch.beside(env.store(ledger)).await;
             match stored {
-                Ok(()) => run_tools(env, ledger, &mut prefetch).await,
+                Ok(()) => run_tools(env, ledger, &mut prefetch, results).await,
                 Err(error) => Err(error),
             }
         }
@@ -135,27 +139,30 @@ fn take_answer(
     ledger.take_answer(response, view)
 }
 
-/// Runs the tools that the last response calls. Returns the finished step if the reader receives steps.
+/// Runs the tools that the last response calls. Returns the finished step if the reader receives steps. `results` has the
+/// results of calls that ended before the step waited for an approval.
 ///
 /// Returns `None` for other readers, if calls wait for an approval, or if the run has its output.
 pub(super) async fn run_tools<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,
     prefetch: &mut Prefetch<'a>,
+    results: &mut Results,
 ) -> Result<Done, LoopError> {
     let calls = match env.reader {
         Reader::Step => ledger.open_batch().map(|(calls, _)| calls.to_calls()),
         Reader::Nobody | Reader::Stream(_) => None,
     };
     // Boxed, so that the future of a run has no room for its tools while it waits for the model.
-    let mut results = Box::pin(run_batch(env, ledger, prefetch)).await?;
+    Box::pin(run_batch(env, ledger, prefetch, results)).await?;
     if ledger.waits() {
         return Ok(None);
     }
+    let mut results = std::mem::take(results);
     if env.output.is_some_and(|rules| ledger.settle_output(rules, None)) {
         return Ok(None);
     }
-    // A call that ended before the run paused has its result only in the history.
+    // A call that ended in an earlier execution of the run has its result only in the history.
     let mut result = |index| {
         let ended = results.iter().position(|(ended, _)| *ended == index);
         let seen = || ledger.open_batch().and_then(|(calls, _)| calls.result(index));

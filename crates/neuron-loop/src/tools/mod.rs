@@ -6,4 +6,4 @@ mod prefetch;
 mod run;
 
 pub(crate) use prefetch::Prefetch;
-pub(crate) use run::run_batch;
+pub(crate) use run::{Results, run_batch};

@@ -24,10 +24,10 @@ use crate::ledger::{Batch, CallState, Calls, Counters, Ledger};
 use crate::parts::{CallableTools, Env, Reader, Turn, check, or_cancelled};
 
 /// Results of calls, each with the position of its call.
-type Results = Vec<(usize, ToolOutput)>;
+pub(crate) type Results = Vec<(usize, ToolOutput)>;
 
-/// Runs all tool calls of the last response that can begin. These calls are a batch. Returns their results if the reader
-/// receives steps.
+/// Runs all tool calls of the last response that can begin. These calls are a batch. Adds their results to `results` if
+/// the reader receives steps.
 ///
 /// # Errors
 ///
@@ -40,16 +40,17 @@ pub(crate) async fn run_batch<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,
     prefetch: &mut Prefetch<'a>,
-) -> Result<Results, LoopError> {
+    results: &mut Results,
+) -> Result<(), LoopError> {
     let turn = env.turn(ledger);
     let Some((mut calls, tally)) = ledger.open_batch() else {
-        return Ok(Vec::new());
+        return Ok(());
     };
     let attempt = prefetch.attempt(&calls).unwrap_or_else(|| tally.run.attempt());
     let attempt = calls.keep_attempt(attempt);
     let excluded = &calls.batch().excluded[..];
     let tools = env.callable(if excluded.is_empty() { Arc::default() } else { excluded.into() });
-    let (reservation, told, results) = Default::default();
+    let (reservation, told) = Default::default();
     let mut run =
         BatchRun { turn, tools, attempt, reservation, calls, tally, told, results, prefetch };
     let open = run.calls.batch().open_calls();
@@ -65,7 +66,7 @@ pub(crate) async fn run_batch<'a>(
             return Err(error);
         }
     };
-    let BatchRun { tools, results, .. } = run;
+    let BatchRun { tools, .. } = run;
     env.count_tool_usage(ledger);
     // FAULT a turn that pauses counts twice for the retries: `ledger.batch().is_some_and(Batch::waits)` -> `{
     //     ledger.explain_missing(None); false }`
@@ -82,7 +83,7 @@ pub(crate) async fn run_batch<'a>(
     if let Err(error) = &ran {
         ledger.close_batch_because_of(error);
     }
-    ran.map(|()| results)
+    ran
 }
 
 /// The state while the tool calls of one response run.
@@ -99,7 +100,7 @@ struct BatchRun<'l, 'a> {
     /// Positions of the calls whose end was reported to the hooks.
     told: Vec<usize>,
     /// The results of the calls that have ended, if the reader receives steps.
-    results: Results,
+    results: &'l mut Results,
     /// The calls that started before the response was complete.
     prefetch: &'l mut Prefetch<'a>,
 }

@@ -309,6 +309,40 @@ async fn waiting_run_continues_with_decisions_from_its_handle() {
     assert_eq!(last_results(conversation.messages()), ["c0: a"]);
 }
 
+/// A policy that requires an approval for the text `b`.
+struct AsksAboutB;
+
+impl PermissionPolicy for AsksAboutB {
+    fn check(&self, _: &str, input: &Value) -> PermissionDecision {
+        match input["text"].as_str() {
+            Some("b") => PermissionDecision::Ask("sure?".into()),
+            _ => PermissionDecision::Allow,
+        }
+    }
+}
+
+/// A call may end before another call of its step waits for an approval. The step then has its whole result, not only
+/// what the model sees.
+#[tokio::test]
+async fn step_that_waited_has_the_whole_result_of_a_call_before_the_wait() {
+    let both = calls([json!({ "text": "a" }), json!({ "text": "b" })]);
+    let (provider, log) = (ScriptedProvider::new([both, Reply::text("done")]), Log::default());
+    let agent =
+        Agent::builder(provider).tools(registry(&log)).permission_policy(AsksAboutB).build();
+    let mut chat = Conversation::new();
+    let mut run = agent.run(&mut chat, "go").wait_for_approval();
+    let handle = run.handle();
+    let mut steps = run.steps();
+    let mut next = pin!(steps.next());
+    assert!(next.as_mut().now_or_never().is_none());
+    assert_eq!(log.count("start c0"), 1, "the other call does not wait");
+    let pending = handle.pending().unwrap();
+    handle.decide(ApprovalDecisions::approve_all(&pending)).unwrap();
+    let Some(Ok(Step::Tools { results, .. })) = next.await else { panic!("the tools") };
+    let data: Vec<_> = results.into_iter().map(|output| output.structured_content).collect();
+    assert_eq!(data, ["a", "b"].map(|text| Some(json!({ "echo": text }))));
+}
+
 /// Regression test. The model gives the same id to the calls of both responses. Before the fix, the handle queued the
 /// decision of a second click on the first call, and the run then approved the second call, which nobody had seen.
 #[tokio::test]

@@ -23,7 +23,8 @@ impl SessionHttpClient {
     /// Sends a request for a list of tools again, and returns its response without the tools that are nested too deeply.
     /// Returns `None` if the second response cannot be read either.
     ///
-    /// The SDK parses a JSON response itself and does not return its text. Reading a list twice has no effects.
+    /// The SDK parses a JSON response itself and does not return its text. Reading a list twice has no effects. Servers refuse a
+    /// request that does not accept both kinds of responses.
     pub(super) async fn list_again(
         &self,
         uri: &str,
@@ -36,7 +37,7 @@ impl SessionHttpClient {
             let request = self.client.post(uri).body(body.clone());
             let request = request.headers(headers.clone().into_iter().collect());
             let request = request.header(CONTENT_TYPE, "application/json");
-            let request = request.header(ACCEPT, "application/json");
+            let request = request.header(ACCEPT, "text/event-stream, application/json");
             let request = match token {
                 Some(token) => request.bearer_auth(token),
                 None => request,

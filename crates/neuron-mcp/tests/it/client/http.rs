@@ -261,6 +261,10 @@ async fn tool_with_a_deep_schema_is_skipped() {
         let lists = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&lists);
         let server = serve(move |asked| match asked.is("tools/list") {
+            // As the servers of the SDKs do.
+            true if asked.header("accept") != Some("text/event-stream, application/json") => {
+                status(406)
+            }
             true => {
                 seen.lock().unwrap().push((asked.message.clone(), asked.headers.clone()));
                 let (id, result) = (&asked.message["id"], list_with_a_deep_schema());
