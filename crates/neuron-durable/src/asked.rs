@@ -151,31 +151,6 @@ impl RequestLog {
         self.differs(&mut state, settings, format!("{key} with {expected}"), got)
     }
 
-    /// Compares a request with the digest that the journal contains for the same call. Journals of older releases
-    /// contain a [digest](crate::llm_digest) instead of an [`Asked`]. `key` is the name of the journal entry in errors.
-    ///
-    /// # Errors
-    ///
-    /// - [`DurableError::NonDeterminism`] if the digests differ and [`ChangedAgent::Refuse`] is set.
-    /// - [`DurableError::Other`] if the request cannot be serialised as JSON.
-    pub fn replay_digest(
-        &self,
-        key: &str,
-        request: RequestRef<'_>,
-        recorded: &str,
-    ) -> Result<(), DurableError> {
-        let digest = digest::of(&request)?;
-        match digest == recorded {
-            true => Ok(()),
-            false => {
-                let expected = format!("{key} with a request of digest {recorded}");
-                // Old journals have no digest of the settings alone.
-                let settings = Default::default();
-                self.differs(&mut self.state(), settings, expected, format!("digest {digest}"))
-            }
-        }
-    }
-
     fn differs(
         &self,
         state: &mut State,

@@ -2,19 +2,9 @@
 
 use std::io;
 
-use neuron_types::{DurableError, RequestRef, ToolCall, ToolInvocation};
+use neuron_types::{DurableError, ToolCall, ToolInvocation};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-
-/// Returns the digest of a model request. A replay compares it with the digest in the journal. The digest depends only
-/// on the request's JSON, so it is the same for every build of a program.
-///
-/// # Errors
-///
-/// [`DurableError::Other`] if the request cannot be serialised as JSON.
-pub fn llm_digest(request: RequestRef<'_>) -> Result<String, DurableError> {
-    of(&request)
-}
 
 /// Returns the digest of a tool call. It covers the tool's name and the arguments.
 ///

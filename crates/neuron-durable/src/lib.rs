@@ -12,7 +12,7 @@
 //! | the options that every engine has | [`DurableOptions`] |
 //! | the outcome of a run | [`RunOutcome`], [`RunError`] |
 //! | the result of a step in a journal | [`StepRecord`], [`ToolRequest`], [`EffectScope`], [`outcome_unknown`] |
-//! | detecting a changed agent in a replay | [`RequestLog`], [`llm_digest`], [`tool_digest`], [`check_tool_call`] |
+//! | detecting a changed agent in a replay | [`RequestLog`], [`tool_digest`], [`check_tool_call`] |
 //! | one effect for all calls with the same key | [`EffectKeys`], [`effect_of`] |
 //! | a single tool call as a batch | [`execute_as_batch`] |
 //! | work only while this process holds the run | `while_held`, `Moment` |
@@ -35,7 +35,7 @@ pub use asked::{Asked, ChangedAgent, RequestLog};
 pub use batch_of_one::execute_as_batch;
 #[doc(hidden)]
 pub use digest::hexadecimal;
-pub use digest::{check_tool_call, llm_digest, recorded_digest, tool_digest};
+pub use digest::{check_tool_call, recorded_digest, tool_digest};
 pub use effect_keys::{EffectKeys, effect_of};
 #[cfg(not(target_family = "wasm"))]
 pub use lease::{Moment, while_held};

@@ -161,16 +161,6 @@ fn digest_of_a_conversation_does_not_depend_on_its_key() {
 }
 
 #[test]
-fn replay_digest_compares_journals_of_older_releases() {
-    let (log, request) = (RequestLog::default(), request());
-    let digest = crate::llm_digest(request.view()).unwrap();
-    log.replay_digest("model/0", request.view(), &digest).unwrap();
-    let error = log.replay_digest("model/0", request.view(), "abc").unwrap_err().to_string();
-    assert!(error.contains("model/0 with a request of digest abc"), "{error}");
-    RequestLog::new(ChangedAgent::GoOn).replay_digest("model/0", request.view(), "abc").unwrap();
-}
-
-#[test]
 fn record_keeps_the_request_if_its_response_is_too_long() {
     use crate::StepRecord;
     let asked = RequestLog::default().ask(request().view()).unwrap();

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{llm_digest, tool_digest};
+use crate::{digest, tool_digest};
 
 fn at() -> DateTime<Utc> {
     DateTime::from_timestamp_millis(1_790_000_000_123).unwrap()
@@ -284,9 +284,9 @@ fn digests_do_not_change_between_releases() {
         }],
         ..CompletionRequest::default()
     };
-    assert_eq!(llm_digest(request.view()).unwrap(), "d38ad00af8a1b86e185e5ead1c85b7c1");
+    assert_eq!(digest::of(&request.view()).unwrap(), "d38ad00af8a1b86e185e5ead1c85b7c1");
     assert_eq!(
-        llm_digest(CompletionRequest::default().view()).unwrap(),
+        digest::of(&CompletionRequest::default().view()).unwrap(),
         "475a3b6e8226fcfcda4850b6b13a8347"
     );
     let call = ToolCall { id: "a".into(), name: "look".into(), input: json!({"b": 1, "a": "ü"}) };
@@ -299,7 +299,10 @@ fn digest_covers_the_request_but_not_the_call_id() {
         messages: vec![Message::user(text)],
         ..CompletionRequest::default()
     };
-    assert_eq!(llm_digest(request("a").view()).unwrap(), llm_digest(request("a").view()).unwrap());
+    assert_eq!(
+        digest::of(&request("a").view()).unwrap(),
+        digest::of(&request("a").view()).unwrap()
+    );
     let changes = [
         request("b"),
         CompletionRequest { system: Some("x".into()), ..request("a") },
@@ -308,9 +311,9 @@ fn digest_covers_the_request_but_not_the_call_id() {
         CompletionRequest { messages: vec![Message::user("a"), Message::user("")], ..request("a") },
     ];
     let digests: Vec<_> =
-        changes.iter().map(|request| llm_digest(request.view()).unwrap()).collect();
+        changes.iter().map(|request| digest::of(&request.view()).unwrap()).collect();
     for digest in &digests {
-        assert_ne!(*digest, llm_digest(request("a").view()).unwrap());
+        assert_ne!(*digest, digest::of(&request("a").view()).unwrap());
         assert_eq!(digest.len(), 32);
         assert!(digest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')), "{digest}");
     }
