@@ -35,7 +35,7 @@
 mod foreign;
 mod items;
 mod line;
-mod source;
+pub(crate) mod source;
 mod surface;
 
 use std::fmt::Write as _;

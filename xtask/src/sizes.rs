@@ -5,15 +5,14 @@
 //! Settings are the public methods `fn(self, …) -> Self` with at least one argument, in the listings of the API.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{Item, ItemMod, Meta};
+use syn::{Item, ItemMod};
 
-use crate::api;
-use crate::workspace::{self, Package};
+use crate::api::{self, source};
+use crate::workspace::{self, Package, Target};
 
 /// The packages that test neuron and other packages. They have a bound of their own, because no user runs them.
 const TOOLS: [&str; 5] = [
@@ -86,18 +85,19 @@ fn lines_of(package: &Package) -> Result<usize, String> {
         |kind: &str| matches!(kind, "lib" | "bin" | "proc-macro" | "cdylib" | "staticlib");
     let targets =
         package.targets.iter().filter(|target| target.kind.iter().any(|kind| is_code(kind)));
-    targets.map(|target| lines_of_module(&target.src_path, target.src_path.parent())).sum()
+    let count = |target: &Target| {
+        let items = source::parse_file(&target.src_path)?;
+        lines_of_items(&items, target.src_path.parent().unwrap_or(&target.src_path))
+    };
+    targets.map(count).sum()
 }
 
-/// Counts the lines of code in a file and in the files of its child modules, which are in `folder`.
-fn lines_of_module(path: &Path, folder: Option<&Path>) -> Result<usize, String> {
-    let shown = path.display();
-    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
-    let file = syn::parse_file(&text).map_err(|error| format!("cannot parse {shown}: {error}"))?;
+/// Counts the lines of code of a file's items, and of the files of its child modules, which are in `folder`.
+fn lines_of_items(items: &[Item], folder: &Path) -> Result<usize, String> {
     let mut lines = BTreeSet::new();
     let mut children = 0;
-    for item in &file.items {
-        add_item(item, folder.unwrap_or(path), &mut lines, &mut children)?;
+    for item in items {
+        add_item(item, folder, &mut lines, &mut children)?;
     }
     Ok(lines.len() + children)
 }
@@ -113,41 +113,17 @@ fn add_item(
         add_lines(item.to_token_stream(), lines);
         return Ok(());
     };
-    if is_for_tests(module) {
+    if source::is_for_tests(&module.attrs) {
         return Ok(());
     }
     let folder = folder.join(module.ident.to_string());
-    match &module.content {
-        Some((_, items)) => {
-            for item in items {
-                add_item(item, &folder, lines, children)?;
-            }
-            let head = ItemMod { content: None, ..module.clone() };
-            add_lines(head.to_token_stream(), lines);
-            // The line of the closing brace.
-            lines.insert(
-                module.content.as_ref().map_or(0, |(brace, _)| brace.span.close().end().line),
-            );
-        }
-        None => {
-            add_lines(module.to_token_stream(), lines);
-            let inside = folder.join("mod.rs");
-            let file = if inside.exists() { inside } else { folder.with_extension("rs") };
-            *children += lines_of_module(&file, Some(&folder))?;
-        }
-    }
-    Ok(())
-}
-
-fn is_for_tests(module: &ItemMod) -> bool {
-    module.attrs.iter().any(|attribute| is_test_gate(&attribute.meta))
-}
-
-/// Returns `true` for `cfg(test)` and `cfg(all(test, …))`.
-fn is_test_gate(meta: &Meta) -> bool {
-    let Meta::List(list) = meta else { return false };
-    let condition: String = list.tokens.to_string().split_whitespace().collect();
-    list.path.is_ident("cfg") && (condition == "test" || condition.starts_with("all(test,"))
+    add_lines(ItemMod { content: None, ..module.clone() }.to_token_stream(), lines);
+    let Some((braces, items)) = &module.content else {
+        *children += lines_of_items(&source::parse_module(&folder)?, &folder)?;
+        return Ok(());
+    };
+    lines.insert(braces.span.close().end().line);
+    items.iter().try_for_each(|item| add_item(item, &folder, lines, children))
 }
 
 /// Adds the lines of all tokens that are not documentation, and not an item for tests.
@@ -157,7 +133,7 @@ fn add_lines(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
         match token {
             TokenTree::Punct(sign) if sign.as_char() == '#' => {
                 let is_inner = |next: &TokenTree| matches!(next, TokenTree::Punct(sign) if sign.as_char() == '!');
-                let exclamation = tokens.next_if(is_inner);
+                tokens.next_if(is_inner);
                 let is_attribute = |next: &TokenTree| matches!(next, TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket);
                 let Some(TokenTree::Group(group)) = tokens.next_if(is_attribute) else {
                     lines.insert(sign.span().start().line);
@@ -167,7 +143,6 @@ fn add_lines(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
                     continue;
                 }
                 lines.insert(sign.span().start().line);
-                drop(exclamation);
                 add_lines(group.stream(), lines);
                 lines.insert(group.span_close().end().line);
             }
@@ -190,6 +165,8 @@ fn is_documentation(attribute: TokenStream) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn count(text: &str) -> usize {
@@ -197,7 +174,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("lib.rs");
         fs::write(&path, text).unwrap();
-        let found = lines_of_module(&path, Some(&folder));
+        let found = source::parse_file(&path).and_then(|items| lines_of_items(&items, &folder));
         fs::remove_dir_all(&folder).unwrap();
         found.unwrap()
     }

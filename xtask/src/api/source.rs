@@ -90,12 +90,17 @@ pub(super) fn is_public(visibility: &Visibility) -> bool {
 
 /// Returns `true` if the attributes contain `#[doc(hidden)]`, or a `cfg` for tests only.
 pub(super) fn is_hidden(attributes: &[Attribute]) -> bool {
-    // Most attributes are doc comments, which are not lists. Skipping them saves time.
-    let lists = attributes.iter().filter(|attribute| matches!(attribute.meta, Meta::List(_)));
-    lists.map(line::layout).any(|list| {
-        matches!(list.as_str(), "#[doc(hidden)]" | "#[cfg(test)]")
-            || list.starts_with("#[cfg(all(test,")
-    })
+    is_for_tests(attributes) || lists(attributes).any(|list| list == "#[doc(hidden)]")
+}
+
+/// Returns `true` if the attributes contain a `cfg` for tests only.
+pub(crate) fn is_for_tests(attributes: &[Attribute]) -> bool {
+    lists(attributes).any(|list| list == "#[cfg(test)]" || list.starts_with("#[cfg(all(test,"))
+}
+
+/// Returns the attributes that are lists. Most attributes are doc comments, which are not. Skipping them saves time.
+fn lists(attributes: &[Attribute]) -> impl Iterator<Item = String> {
+    attributes.iter().filter(|attribute| matches!(attribute.meta, Meta::List(_))).map(line::layout)
 }
 
 /// Returns the gates in `outer`, which are `cfg` attributes, followed by further `cfg` attributes in `attributes`.
@@ -124,12 +129,12 @@ fn written_out(item: Item) -> Vec<Item> {
 }
 
 /// Parses the file of a module. For the path `folder`, the file is `folder.rs` or `folder/mod.rs`.
-fn parse_module(folder: &Path) -> Result<Vec<Item>, String> {
+pub(crate) fn parse_module(folder: &Path) -> Result<Vec<Item>, String> {
     let inside = folder.join("mod.rs");
     parse_file(&if inside.exists() { inside } else { folder.with_extension("rs") })
 }
 
-fn parse_file(path: &Path) -> Result<Vec<Item>, String> {
+pub(crate) fn parse_file(path: &Path) -> Result<Vec<Item>, String> {
     let source = fs::read_to_string(path)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let file = syn::parse_file(&source)
